@@ -1,0 +1,111 @@
+"""The outline of a run's depth axis, and which entries of each quantity it can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+from depthscope.quantities.quantity import Quantity
+
+Mask: TypeAlias = "bool | tuple[Mask, ...]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthLayout:
+    """What a design offers to record, as plain data that travels in the store.
+
+    Layers are counted from 1; tuples hold one entry per layer in order. Targets are the layers and then
+    the final read, called ``output``.
+    """
+
+    design: str
+    layer_names: tuple[str, ...]
+    layer_kinds: tuple[str, ...]
+    transformer_block: tuple[int, ...]
+    residual_block: tuple[int, ...]
+    """0 where the design has no residual blocks."""
+    additive: tuple[bool, ...]
+    """s_l = h_l + f_l."""
+    reads: tuple[bool, ...]
+    """h_l is seen."""
+    states: tuple[bool, ...]
+    """s_l is seen."""
+    fresh: tuple[bool, ...]
+    """The share of the newest write in the next read is known."""
+    embedding: bool = True
+    final_read: bool = True
+    source_names: tuple[str, ...] = ()
+    sources: tuple[tuple[int, ...], ...] = ()
+    """For each target, the columns of the source axis it can read; all empty without depth mixers."""
+    partial: tuple[int, ...] = ()
+    """For each target, the column that holds the unfinished sum of its block; -1 for none."""
+    outer_blocks: int = 0
+    outer_width: int = 0
+
+    @property
+    def layers(self) -> int:
+        return len(self.layer_names)
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        return (*self.layer_names, "output")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DepthLayout:
+        """Build from what `to_json` wrote; unknown keys of a newer writer are ignored."""
+        return cls(**{key: _tuples(data[key]) for key in cls.__dataclass_fields__ if key in data})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def reachable(quantity: Quantity, layout: DepthLayout) -> Mask:
+    """Return, nested like the quantity's dims after ``step``, which entries a run of this layout can have.
+
+    A dim of size 0 (no mixers, no outer state) gives an empty tuple. ``given`` quantities depend on what the
+    training loop passes (a loss, a loss scale), so they are never promised.
+    """
+    layers = layout.layers
+    match quantity.reach:
+        case "step":
+            return True
+        case "given":
+            return False
+        case "embedding":
+            return layout.embedding
+        case "final_read":
+            return layout.final_read
+        case "has_mixer":
+            return bool(layout.sources)
+        case "has_outer":
+            return layout.outer_blocks > 0
+        case "layer":
+            return (True,) * layers
+        case "read":
+            return layout.reads
+        case "state":
+            return layout.states
+        case "fresh":
+            return layout.fresh
+        case "mixed_layer":
+            return tuple(bool(columns) for columns in layout.sources[:layers])
+        case "target":
+            return tuple(bool(columns) for columns in layout.sources)
+        case "target_of_two":
+            return tuple(len(columns) > 1 for columns in layout.sources)
+        case "source":
+            everything = range(len(layout.source_names))
+            return tuple(tuple(column in columns for column in everything) for columns in layout.sources)
+        case "block":
+            return (True,) * layout.outer_blocks
+        case "block_side":
+            return ((True, True),) * layout.outer_blocks
+        case "block_interface":
+            return ((True, True, True),) * layout.outer_blocks
+        case "block_channel":
+            return ((True,) * layout.outer_width,) * layout.outer_blocks

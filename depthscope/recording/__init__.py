@@ -1,0 +1,7 @@
+"""The recorder: how a number gets from a tensor to the store without disturbing training."""
+
+from depthscope.recording.recorder import Recorder
+from depthscope.recording.report import Report
+from depthscope.recording.schedule import Schedule
+
+__all__ = ["Recorder", "Report", "Schedule"]

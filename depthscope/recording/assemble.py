@@ -1,0 +1,142 @@
+"""On the drain thread: from merged moments to rows of the store, checked on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from depthscope.probes import Array, Probe, Row
+from depthscope.quantities import QUANTITIES, DepthLayout
+from depthscope.recording.merge import MergePlan, positions_of
+from depthscope.recording.packet import Packet
+
+TOLERANCE = 1e-3
+LOW_PRECISION_TOLERANCE = 2e-2
+
+
+class Sink(Protocol):
+    """Where rows go: the store's writer, or a list in a test."""
+
+    def append(self, stream: str, step: int, values: Mapping[str, Any]) -> bool: ...
+
+
+class Assembler:
+    """Turns packets into rows. A layer or target that fails its identity is withdrawn with the reason."""
+
+    def __init__(
+        self,
+        probes: Sequence[Probe],
+        layout: DepthLayout,
+        shapes: Mapping[str, tuple[int, ...]],
+        sink: Sink,
+        withdraw: Callable[[str, str], None],
+        count: Callable[[str, Array], None],
+    ) -> None:
+        """`shapes` holds the quantities of the store, with the shape of one row of each."""
+        self.probes, self.layout, self.shapes, self.sink = tuple(probes), layout, shapes, sink
+        self._withdraw, self._count = withdraw, count
+        self._plans: dict[tuple[int, ...], MergePlan] = {}
+        self._withdrawn: dict[str, npt.NDArray[np.bool_]] = {
+            "layer": np.zeros(layout.layers, dtype=bool),
+            "target": np.zeros(len(layout.sources), dtype=bool),
+        }
+
+    def __call__(self, packet: Packet, flat: Array) -> None:
+        plan = self._plan(packet)
+        moments, scalars = flat[: plan.length], flat[plan.length :]
+        known = dict(packet.host_scalars) | dict(zip(packet.device_scalars, scalars.tolist(), strict=True))
+        if not packet.stream_rows & {"fast", "slow"}:
+            for stream in packet.stream_rows:
+                self.sink.append(stream, packet.step, known)
+            return
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            values = self._finish(packet, plan.merge(moments), known)
+        for stream in sorted(packet.stream_rows):
+            row: dict[str, Any] = {
+                name: np.broadcast_to(value, self.shapes[name])
+                for name, value in values.items()
+                if name in self.shapes and QUANTITIES[name].stream == stream
+            }
+            if stream == "fast":
+                row |= _whole_model(known, values)
+            self.sink.append(stream, packet.step, row)
+
+    def _plan(self, packet: Packet) -> MergePlan:
+        key = tuple(map(id, packet.visits))  # visits live as long as their observer
+        if key not in self._plans:
+            self._plans[key] = MergePlan(packet.visits, self.probes, self.layout)
+        return self._plans[key]
+
+    def _finish(
+        self, packet: Packet, merged: Mapping[int, dict[str, Array]], known: Mapping[str, float]
+    ) -> dict[str, Any]:
+        tokens, widths = self._measure(packet)
+        values: dict[str, Any] = {}
+        for index, moments in merged.items():
+            row = Row(
+                step=packet.step,
+                layout=self.layout,
+                loss_tokens=known["loss_tokens"],
+                loss_scale=known.get("loss_scale", 1.0),
+                parameter_scale=known.get("parameter_scale", 1.0),
+                tokens=tokens[index],
+                width=widths[index],
+            )
+            values |= self.probes[index].finish(moments, row)
+        tolerance = LOW_PRECISION_TOLERANCE if packet.low_precision else TOLERANCE
+        self._check("layer", values.pop("residual_gap", None), tolerance, "read + write does not give the state")
+        self._check("target", values.pop("mix_gap", None), tolerance, "the mixed sources do not give the read")
+        for held in tokens:
+            for kind, counts in held.items():
+                self._count(kind, counts)
+        return {name: self._kept(name, value) for name, value in values.items()}
+
+    def _measure(self, packet: Packet) -> tuple[list[dict[str, Array]], list[dict[str, Array]]]:
+        """Sum token positions and note widths, for each probe and site kind, as each probe saw them."""
+        tokens: list[dict[str, Array]] = []
+        for probe in self.probes:
+            tokens.append({kind: np.zeros(max(1, positions_of(kind, self.layout))) for kind in probe.sites})
+        widths = [{kind: np.full_like(array, np.nan) for kind, array in held.items()} for held in tokens]
+        for visit, count, width in zip(packet.visits, packet.tokens, packet.widths, strict=True):
+            tokens[visit.probe][visit.site.kind][visit.site.position] += count
+            widths[visit.probe][visit.site.kind][visit.site.position] = width
+        return tokens, widths
+
+    def _check(self, axis: str, gap: Array | None, tolerance: float, what: str) -> None:
+        if gap is None:
+            return
+        # A NaN gap says nothing about the identity: the run itself is NaN there.
+        fresh = (gap > tolerance) & ~self._withdrawn[axis]
+        for position in np.flatnonzero(fresh):
+            self._withdrawn[axis][position] = True
+            name = (*self.layout.layer_names, "output")[position]
+            self._withdraw(
+                f"{axis} {position + 1} ({name})",
+                f"{what}: relative gap {gap[position]:.2g}, tolerance {tolerance:g}",
+            )
+
+    def _kept(self, name: str, value: Array) -> Array:
+        dims = QUANTITIES[name].dims
+        axis = dims[0] if dims else ""
+        withdrawn = self._withdrawn.get(axis)
+        if withdrawn is None or not withdrawn.any() or name in ("param_grad_norm", "mixer_grad_norm"):
+            return value
+        kept = np.broadcast_to(value, (len(withdrawn), *value.shape[1:])).copy()
+        kept[withdrawn] = np.nan
+        return kept
+
+
+def _whole_model(known: Mapping[str, float], values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the scalars of the fast row; what clipping did follows from the norms before and after."""
+    row = {name: value for name, value in known.items() if name in QUANTITIES}
+    before, after = known.get("grad_norm_before_clip"), values.get("grad_norm")
+    if before is not None:
+        if "max_norm" in known:
+            # torch.nn.utils.clip_grad_norm_ multiplies by max_norm / (norm + 1e-6), never by more than 1.
+            row["clip_coefficient"] = float(np.minimum(1.0, known["max_norm"] / (before + 1e-6)))
+        elif after is not None and before > 0:
+            row["clip_coefficient"] = float(after) / before
+    return row

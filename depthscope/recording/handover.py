@@ -1,0 +1,96 @@
+"""From the training thread to the drain thread: a copy in the background, never a wait."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from depthscope.probes import Array
+from depthscope.recording.packet import Packet
+
+LIMIT_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sent:
+    packet: Packet
+    host: Tensor
+    length: int
+    arrived: torch.cuda.Event | None
+
+
+class Handover:
+    """A queue bounded by bytes, drained by one daemon thread.
+
+    On CUDA a packet travels through a pinned buffer with a non-blocking copy and an event that only the drain
+    thread waits for. Past `LIMIT_BYTES` under way, a packet is dropped and counted.
+    """
+
+    def __init__(self, consume: Callable[[Packet, Array], None], name: str) -> None:
+        self.dropped = 0
+        self._consume = consume
+        self._queue: queue.SimpleQueue[_Sent | None] = queue.SimpleQueue()
+        self._buffers: queue.SimpleQueue[Tensor] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._bytes = 0
+        self._empty = threading.Condition(self._lock)
+        self._thread = threading.Thread(target=self._drain, name=f"depthscope drain {name}", daemon=True)
+        self._thread.start()
+
+    def submit(self, packet: Packet, flat: Tensor) -> bool:
+        """Hand over; False when the drain is so far behind that the packet is dropped."""
+        size = flat.numel() * flat.element_size()
+        with self._lock:
+            if self._bytes + size > LIMIT_BYTES:
+                self.dropped += 1
+                return False
+            self._bytes += size
+            self._under_way += 1
+        arrived = None
+        host = flat
+        if flat.device.type == "cuda":
+            host = self._pinned(flat.numel())
+            host[: flat.numel()].copy_(flat, non_blocking=True)
+            arrived = torch.cuda.Event(blocking=True)
+            arrived.record()
+        self._queue.put(_Sent(packet=packet, host=host, length=flat.numel(), arrived=arrived))
+        return True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until everything handed over was consumed; False when `timeout` seconds did not suffice."""
+        with self._empty:
+            return self._empty.wait_for(lambda: self._under_way == 0, timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Consume what is under way and end the thread."""
+        self._queue.put(None)
+        self._thread.join(timeout)
+
+    def _pinned(self, length: int) -> Tensor:
+        try:
+            buffer = self._buffers.get_nowait()
+        except queue.Empty:
+            return torch.empty(2 * length, pin_memory=True)
+        return buffer if buffer.numel() >= length else torch.empty(2 * length, pin_memory=True)
+
+    def _drain(self) -> None:
+        while (sent := self._queue.get()) is not None:
+            if sent.arrived is not None:
+                sent.arrived.synchronize()
+            numbers = np.asarray(sent.host[: sent.length].numpy(), dtype=np.float64)
+            if sent.arrived is not None:
+                self._buffers.put(sent.host)
+            try:
+                self._consume(sent.packet, numbers)
+            finally:
+                with self._empty:
+                    self._bytes -= sent.length * sent.host.element_size()
+                    self._under_way -= 1
+                    self._empty.notify_all()

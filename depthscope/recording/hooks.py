@@ -1,0 +1,132 @@
+"""Hooks on a model that show what passes its ports; detached they leave no trace."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from depthscope.anatomy import port_value
+from depthscope.marks import Port
+from depthscope.probes import Activation
+from depthscope.recording.observer import Observer
+
+Show: TypeAlias = Callable[[Activation, Tensor], None]
+Guard: TypeAlias = Callable[[Callable[[], None]], None]
+
+
+def _inert(*_: Any, **__: Any) -> None:
+    """What a hook becomes in a copy, a pickle or another process."""
+
+
+def _inert_hook() -> Callable[..., None]:
+    return _inert
+
+
+class ModelHook:
+    """A hook that is copied and pickled as one that does nothing: a copied model is not recorded."""
+
+    def __reduce__(self) -> tuple[Callable[[], Callable[..., None]], tuple[()]]:
+        return _inert_hook, ()
+
+
+class _PortHook(ModelHook):
+    """Shows the tensors at the ports of one side of one module."""
+
+    def __init__(self, observer: Observer, guard: Guard, side: str, shown: Mapping[Port, list[Show]]) -> None:
+        self.observer, self.guard, self.shown = observer, guard, shown
+        self.output = side == "output"
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], last: Any) -> None:
+        if not self.observer.live or torch.compiler.is_compiling():
+            return
+        kwargs, output = ({}, last) if self.output else (last, None)
+
+        def show() -> None:
+            for port, actions in self.shown.items():
+                tensor = port_value(port, args, kwargs, output)
+                if tensor is None or not torch.is_floating_point(tensor):
+                    continue
+                self.observer.low_precision |= tensor.dtype in (torch.float16, torch.bfloat16)
+                seen = Activation(tensor)
+                with _full_precision(tensor):
+                    for action in actions:
+                        action(seen, tensor)
+
+        self.guard(show)
+
+
+class _MixerHook(ModelHook):
+    """Shows what a depth mixer took and made."""
+
+    def __init__(self, observer: Observer, guard: Guard, target: int) -> None:
+        self.observer, self.guard, self.target = observer, guard, target
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+        if not self.observer.live or torch.compiler.is_compiling():
+            return
+
+        def show() -> None:
+            with _full_precision(output):
+                self.observer.see_mix(self.target, args[0], output)
+
+        self.guard(show)
+
+
+def _full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
+    """Autocast off: it would run inner products in bf16."""
+    device = tensor.device.type
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
+def attach(observer: Observer, model: nn.Module, guard: Guard) -> list[RemovableHandle]:
+    """Register the hooks of every port of the observer's axis on `model` (unwrapped); return their handles."""
+    handles: list[RemovableHandle] = []
+    places: defaultdict[tuple[str, str], defaultdict[Port, list[Show]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for port, show in _shows(observer):
+        places[port.module, port.side][port].append(show)
+    for (path, side), shown in places.items():
+        module, hook = model.get_submodule(path), _PortHook(observer, guard, side, shown)
+        if side == "input":
+            handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
+        else:
+            handles.append(module.register_forward_hook(hook))
+    for mixer in observer.axis.mixers:
+        hook = _MixerHook(observer, guard, mixer.target)
+        handles.append(model.get_submodule(mixer.module).register_forward_hook(hook))
+    return handles
+
+
+def _shows(observer: Observer) -> list[tuple[Port, Show]]:
+    """Every port with what to do there; a state comes before the read that is the same tensor."""
+    axis = observer.axis
+    shows: list[tuple[Port, Show]] = []
+
+    def add(port: Port | None, action: Callable[..., None], *where: Any) -> None:
+        if port is not None:
+            shows.append((port, lambda seen, tensor: action(*where, seen, tensor)))
+
+    for mixer in axis.mixers:
+        add(mixer.weights, observer.see_weights, mixer.target)
+    add(axis.embedding, observer.see_embedding)
+    for sublayer in axis.sublayers:
+        add(sublayer.state, observer.see_state, sublayer.index)
+    for sublayer in axis.sublayers:
+        add(sublayer.read, observer.see_read, sublayer.index)
+        add(sublayer.write, observer.see_write, sublayer.index)
+    add(axis.final_read, observer.see_final_read)
+    for block in axis.outer:
+        add(block.state, observer.see_outer, block.index, "state")
+    for block in axis.outer:
+        add(block.carry, observer.see_outer, block.index, "carry")
+        add(block.read, observer.see_outer, block.index, "outer_read")
+        add(block.write, observer.see_outer, block.index, "write")
+        add(block.boundary, observer.see_outer, block.index, "boundary")
+    return shows

@@ -1,0 +1,103 @@
+"""From one flat vector of moments to fp64 arrays over sites, on the host."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from depthscope.probes import Array, Merge, Probe, Site
+from depthscope.quantities import DepthLayout
+
+Places: TypeAlias = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visit:
+    """One probe at one site: which moments it leaves there, and how many numbers each holds (0: a scalar)."""
+
+    probe: int
+    site: Site
+    moments: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Target:
+    """Where the numbers of one moment stand in the flat vector and in its array."""
+
+    rule: Merge
+    shape: tuple[int, ...]
+    found: Places
+    put: Places
+    repeated: bool
+
+
+class MergePlan:
+    """The fixed index work for one sequence of visits, made once and used every step that repeats it."""
+
+    def __init__(self, visits: Sequence[Visit], probes: Sequence[Probe], layout: DepthLayout) -> None:
+        found: defaultdict[tuple[int, str], list[Places]] = defaultdict(list)
+        put: defaultdict[tuple[int, str], list[Places]] = defaultdict(list)
+        shapes: dict[tuple[int, str], tuple[int, ...]] = {}
+        offset = 0
+        for visit in visits:
+            site = visit.site
+            for name, size in visit.moments:
+                key = (visit.probe, name)
+                numbers = max(1, size)
+                columns = np.array(site.columns if size and size == len(site.columns) else range(numbers))
+                extent = len(layout.source_names) if site.columns and size else numbers
+                positions = positions_of(site.kind, layout)
+                shapes[key] = (positions, extent) if size else (positions,)
+                found[key].append(np.arange(offset, offset + numbers))
+                put[key].append(site.position * extent + columns)
+                offset += numbers
+        self.length = offset
+        self.targets: dict[tuple[int, str], _Target] = {}
+        for key, places in found.items():
+            destinations = np.concatenate(put[key])
+            self.targets[key] = _Target(
+                rule=probes[key[0]].merges[key[1]],
+                shape=shapes[key],
+                found=np.concatenate(places),
+                put=destinations,
+                repeated=len(np.unique(destinations)) < len(destinations),
+            )
+
+    def merge(self, flat: Array) -> dict[int, dict[str, Array]]:
+        """Return, for each probe that was visited, its merged moments; entries nobody visited are NaN."""
+        merged: dict[int, dict[str, Array]] = defaultdict(lambda: defaultdict(_nowhere))
+        for (probe, name), target in self.targets.items():
+            array = np.full(target.shape, np.nan).reshape(-1)
+            values = flat[target.found]
+            if target.repeated:
+                array[target.put] = _START[target.rule]
+                _MERGE[target.rule].at(array, target.put, values)
+            else:
+                array[target.put] = values
+            merged[probe][name] = array.reshape(target.shape)
+        return merged
+
+
+_START = {"sum": 0.0, "max": -np.inf, "min": np.inf}
+_MERGE: dict[Merge, np.ufunc] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+
+
+def _nowhere() -> Array:
+    """A moment that no site of this model leaves: one NaN, which spreads over whatever it meets."""
+    return np.full(1, np.nan)
+
+
+def positions_of(kind: str, layout: DepthLayout) -> int:
+    """Number of entries on the axis of a site kind."""
+    if kind in ("mixer", "query"):
+        return len(layout.sources)
+    if kind in ("outer_block", "gates"):
+        return layout.outer_blocks
+    if kind in ("embedding", "final_read", "outer_direct", "parameters"):
+        return 1
+    return layout.layers

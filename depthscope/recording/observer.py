@@ -1,0 +1,227 @@
+"""What passes the ports of a training forward, turned into moments at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from depthscope.marks import DepthAxis, Mixer
+from depthscope.probes import Activation, Probe, Site, SiteKind
+from depthscope.recording.merge import Visit
+
+
+class Generation:
+    """The moments of one training forward and of the backward that follows it."""
+
+    __slots__ = ("expected", "fired", "tensors", "tokens", "visits", "widths")
+
+    def __init__(self) -> None:
+        self.visits: list[Visit] = []
+        self.tensors: list[Tensor] = []
+        self.tokens: list[int] = []
+        self.widths: list[int] = []
+        self.expected = 0
+        self.fired = 0
+
+    @property
+    def missing(self) -> int:
+        """Gradients that were asked for and never came."""
+        return self.expected - self.fired
+
+
+class Observer:
+    """Visits every probe at every site, while `live` is set; keeps nothing of a forward once it ends."""
+
+    def __init__(self, axis: DepthAxis, probes: Sequence[Probe], parameters: Mapping[str, nn.Parameter]) -> None:
+        self.axis = axis
+        self.probes = tuple(probes)
+        self.parameters = parameters
+        self.live = False
+        self.low_precision = False
+        """Some port showed an fp16 or bf16 tensor."""
+        self.streams: frozenset[str] = frozenset()
+        self.checking = True
+        """Compare h + f with s: on the first recorded step only, since it needs one more pass over each state."""
+        self.generations: list[Generation] = []
+        self.whole_step = Generation()
+        """What belongs to the optimizer step and to no forward: the gradients of the parameters."""
+        self._sites: dict[tuple[SiteKind, int], Site] = {}
+        self._visits: dict[tuple[int, Site, tuple[str, ...]], Visit] = {}
+        self._mixers: dict[int, Mixer] = {mixer.target: mixer for mixer in axis.mixers}
+        self.forget()
+
+    # --- the life of a step -----------------------------------------------------------------------------
+
+    def begin_forward(self) -> None:
+        self.generations.append(Generation())
+        self.live = True
+
+    def end_forward(self, *, completed: bool) -> None:
+        """Close the forward; one that raised leaves nothing behind."""
+        if self.live and not completed:
+            self.generations.pop()
+        elif self.live and "slow" in self.streams and len(self.generations) == 1:
+            self._see_parameters()
+        self.live = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop every tensor of the forward: an alias kept longer could be changed in place under us."""
+        self._reads: dict[int, tuple[Activation, int]] = {}
+        self._writes: dict[int, Activation] = {}
+        self._weights: dict[int, Tensor] = {}
+        self._outer: dict[int, dict[str, Activation]] = {}
+
+    def take(self) -> list[Generation]:
+        """Hand out this step's generations and start the next step; half a backward is left out."""
+        complete = self.generations
+        if complete:
+            least = min(generation.missing for generation in complete)
+            complete = [generation for generation in complete if generation.missing == least]
+        complete.append(self.whole_step)
+        self.generations, self.whole_step = [], Generation()
+        return complete
+
+    # --- what the ports show ----------------------------------------------------------------------------
+
+    def see_embedding(self, seen: Activation, tensor: Tensor) -> None:
+        self._visit(self._site("embedding", 0), {"embedding": seen})
+
+    def see_read(self, layer: int, seen: Activation, tensor: Tensor) -> None:
+        _ = seen.norm  # now: the sublayer may change its input in place
+        sublayer = self.axis.sublayers[layer - 1]
+        kept = Activation(seen.tensor.clone()) if self.checking and sublayer.additive else seen
+        self._reads[layer] = (kept, kept.tensor._version)
+        self._hook_gradient("read_gradient", layer, tensor)
+        self._see_mixed_write(layer - 1, seen)
+
+    def see_final_read(self, seen: Activation, tensor: Tensor) -> None:
+        self._visit(self._site("final_read", 0), {"final_read": seen})
+        self._see_mixed_write(len(self.axis.sublayers), seen)
+
+    def see_write(self, layer: int, seen: Activation, tensor: Tensor) -> None:
+        sublayer = self.axis.sublayers[layer - 1]
+        parts = {"write": seen}
+        if layer in self._reads:
+            read, version = self._reads[layer] if self.checking else self._reads.pop(layer)
+            if read.tensor._version == version:
+                parts["read"] = read
+        self._visit(self._site("write", layer - 1), parts)
+        self._hook_gradient("write_gradient", layer, tensor)
+        if self.checking and sublayer.additive:
+            self._writes[layer] = Activation(seen.tensor.clone())
+        elif sublayer.fresh == "mixer":
+            self._writes[layer] = seen
+
+    def see_state(self, layer: int, seen: Activation, tensor: Tensor) -> None:
+        self._visit(self._site("state", layer - 1), {"state": seen})
+        additive = self.axis.sublayers[layer - 1].additive
+        if self.checking and additive and layer in self._reads and layer in self._writes:
+            parts = {"state": seen, "read": self._reads.pop(layer)[0], "write": self._writes.pop(layer)}
+            self._visit(self._site("residual", layer - 1), parts, measured="state")
+
+    def see_weights(self, target: int, seen: Activation, weights: Tensor) -> None:
+        self._weights[target] = weights.detach()
+
+    def see_mix(self, target: int, sources: Sequence[Tensor], read: Tensor) -> None:
+        weights = self._weights.get(target)
+        if "slow" not in self.streams or weights is None:
+            return
+        parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": Activation(read)}
+        parts |= {f"source {place}": Activation(source) for place, source in enumerate(sources)}
+        self._visit(self._site("mixer", target - 1), parts, measured="read")
+
+    def see_outer(self, block: int, role: str, seen: Activation, tensor: Tensor) -> None:
+        """Collect what belongs to one boundary; the boundary comes after its carry, read and write."""
+        if "slow" not in self.streams:
+            return
+        parts = self._outer.setdefault(block, {})
+        parts[role] = seen
+        if role == "boundary" and {"carry", "write", "outer_read"} <= set(parts):
+            self._visit(self._site("outer_block", block - 1), parts, measured="boundary")
+        if role == "state" and block == len(self.axis.outer) and len(self._outer) == block:
+            direct = {f"boundary {index}": held["boundary"] for index, held in self._outer.items()}
+            direct |= {"embedding": self._outer[1]["carry"], "state": seen}
+            self._visit(self._site("outer_direct", 0), direct, measured="state")
+
+    def see_parameter_gradients(self, gradients: Mapping[str, Tensor]) -> None:
+        """Reduce the gradients as they stand; they belong to the step as a whole."""
+        if "fast" in self.streams and gradients:
+            seen = {name: Activation(gradient) for name, gradient in gradients.items()}
+            self._visit(self._site("parameters", 0), seen, generation=self.whole_step)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _see_mixed_write(self, layer: int, read: Activation) -> None:
+        write = self._writes.pop(layer, None) if layer and self._fresh(layer) == "mixer" else None
+        weights = self._weights.get(layer + 1)
+        if write is not None and weights is not None:
+            parts = {"write": write, "next_read": read, "weight": Activation(weights[-1])}
+            self._visit(self._site("mixed_write", layer - 1), parts, measured="next_read")
+
+    def _fresh(self, layer: int) -> str | None:
+        return self.axis.sublayers[layer - 1].fresh
+
+    def _see_parameters(self) -> None:
+        for mixer in self.axis.mixers:
+            if mixer.query is not None:
+                query = self.parameters[mixer.query].detach()
+                if mixer.key_norm is not None:
+                    query = query * self.parameters[mixer.key_norm].detach()
+                site = self._site("query", mixer.target - 1)
+                self._visit(site, {"query": Activation(query)})
+        for block in self.axis.outer:
+            gates = [name for name in (block.read_gate, block.write_gate) if name is not None]
+            if len(gates) == 2:
+                values = torch.cat([self.parameters[name].detach().reshape(1) for name in gates])
+                self._visit(self._site("gates", block.index - 1), {"gates": Activation(values)})
+
+    def _site(self, kind: SiteKind, position: int) -> Site:
+        key = (kind, position)
+        if key not in self._sites:
+            fresh = kind == "write" and self._fresh(position + 1) == "state"
+            columns = self._mixers[position + 1].sources if kind == "mixer" else ()
+            self._sites[key] = Site(kind=kind, position=position, fresh=fresh, columns=columns)
+        return self._sites[key]
+
+    def _hook_gradient(self, kind: SiteKind, layer: int, tensor: Tensor) -> None:
+        if "fast" not in self.streams or not (tensor.requires_grad and torch.is_grad_enabled()):
+            return
+        generation, site = self.generations[-1], self._site(kind, layer - 1)
+        generation.expected += 1
+
+        def reduce(gradient: Tensor) -> None:
+            generation.fired += 1
+            self._visit(site, {"gradient": Activation(gradient)}, generation=generation, measured="gradient")
+
+        tensor.register_hook(reduce)
+
+    def _visit(
+        self,
+        site: Site,
+        seen: Mapping[str, Activation],
+        *,
+        generation: Generation | None = None,
+        measured: str = "",
+    ) -> None:
+        """Let every probe of a due stream look; `measured` (or the site's own tensor) counts tokens and width."""
+        held = generation if generation is not None else self.generations[-1]
+        counted = seen.get(measured or site.kind)
+        for index, probe in enumerate(self.probes):
+            if site.kind not in probe.sites or probe.stream not in self.streams:
+                continue
+            moments = probe.moments(site, seen)
+            if not moments:
+                continue
+            key = (index, site, tuple(moments))
+            visit = self._visits.get(key)
+            if visit is None:
+                sizes = tuple((moment, value.numel() if value.dim() else 0) for moment, value in moments.items())
+                visit = self._visits[key] = Visit(probe=index, site=site, moments=sizes)
+            held.visits.append(visit)
+            held.tensors.extend(moments.values())
+            held.tokens.append(counted.tokens if counted is not None else 1)
+            held.widths.append(counted.width if counted is not None else 1)
+

@@ -1,0 +1,81 @@
+"""Reading parameter gradients exactly as the optimizer uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+
+class OptimizerReader:
+    """Hooks on one or several optimizers: gradients and learning rate at the moment of their step.
+
+    The pre-hook sees gradients after clipping and unscaling. An optimizer stepped with a closure computes its
+    gradients inside, so those are read in the post-hook. A step that a GradScaler skips calls neither.
+    """
+
+    def __init__(
+        self,
+        optimizers: Iterable[torch.optim.Optimizer],
+        parameters: Mapping[str, nn.Parameter],
+        read: Callable[[Mapping[str, Tensor]], None],
+    ) -> None:
+        self.optimizers = tuple(optimizers)
+        self.parameters = parameters
+        self.read = read
+        self.names = {id(parameter): name for name, parameter in parameters.items()}
+        self.stepped = False
+        self.learning_rate: float | None = None
+        self.parameter_scale: Tensor | None = None
+
+    def attach(self) -> list[RemovableHandle]:
+        handles = []
+        for optimizer in self.optimizers:
+            handles.append(optimizer.register_step_pre_hook(self._before))
+            handles.append(optimizer.register_step_post_hook(self._after))
+        return handles
+
+    def forget(self) -> None:
+        """Start the next step."""
+        self.stepped, self.parameter_scale = False, None
+
+    def gradients(self, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Tensor]:
+        """Return the gradients present now, by parameter name: of one optimizer, or of the whole model."""
+        if optimizer is None:
+            mine = self.parameters.items()
+            return {name: p.grad for name, p in mine if p.grad is not None}
+        found = {}
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                name = self.names.get(id(parameter))
+                if name is not None and parameter.grad is not None:
+                    found[name] = parameter.grad
+        return found
+
+    def _before(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not self.stepped:
+            self.learning_rate = float(optimizer.param_groups[0]["lr"])
+        self.stepped = True
+        if not _has_closure(args, kwargs):
+            # A fused optimizer under GradScaler unscales inside its kernel, so its gradients are still scaled.
+            self.parameter_scale = getattr(optimizer, "grad_scale", None)
+            self.read(self.gradients(optimizer))
+
+    def _after(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if _has_closure(args, kwargs):
+            self.read(self.gradients(optimizer))
+
+
+def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    # Hooks of the optimizer class get the optimizer itself as the first positional argument.
+    return any(callable(value) for value in (*args[1:], *kwargs.values()))
+
+
+def global_norm(gradients: Mapping[str, Tensor]) -> Tensor:
+    """Return the L2 norm over all gradients as a 0-dim fp32 tensor on their device."""
+    return torch.linalg.vector_norm(
+        torch.stack(torch._foreach_norm(list(gradients.values()), 2, torch.float32))
+    )

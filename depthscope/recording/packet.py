@@ -1,0 +1,27 @@
+"""What the training thread hands over for one optimizer step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from depthscope.recording.merge import Visit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packet:
+    """The meaning of one flat vector: first the moments of `visits` in order, then `device_scalars`."""
+
+    stream_rows: frozenset[str]
+    """The streams that get a row: fast, slow, or one named by the user's values (metrics, evaluation)."""
+    step: int
+    visits: tuple[Visit, ...] = ()
+    tokens: tuple[int, ...] = ()
+    """Token positions behind each visit."""
+    widths: tuple[int, ...] = ()
+    device_scalars: tuple[str, ...] = ()
+    """Names of values that stayed on the device until now: loss, loss_scale, metrics."""
+    host_scalars: Mapping[str, float]
+    low_precision: bool = False
+    """Some activation was fp16 or bf16: checks of identities get the wider tolerance."""
+    checking: bool = False

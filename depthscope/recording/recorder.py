@@ -1,0 +1,480 @@
+"""`Recorder`: attach it to a model, call `step` once per optimizer step."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from depthscope.anatomy import Anatomy, inspect_model, unwrap
+from depthscope.probes import Probe
+from depthscope.recording import registry
+from depthscope.recording.hooks import ModelHook
+from depthscope.recording.optimizers import OptimizerReader, global_norm
+from depthscope.recording.packet import Packet
+from depthscope.recording.report import Report
+from depthscope.recording.schedule import Schedule, schedules
+from depthscope.recording.session import RunDescription, Session, close_at_exit
+from depthscope.recording.strict import strict
+from depthscope.store import refuse_existing_rows
+
+Value = float | Tensor
+
+
+class Scaler(Protocol):
+    """What is needed of ``torch.amp.GradScaler``."""
+
+    def is_enabled(self) -> bool: ...
+
+
+class Recorder:
+    """Record a model's depth axis while it trains, without changing a bit of the training.
+
+    Arguments:
+        model: the module that the training loop calls.
+        path: folder of the run; created. One that already holds rows is a FileExistsError.
+        optimizer: one or several; parameter gradients are read at the moment of their step, as they use
+            them. Without one, they are read in `step`, and are missing when ``zero_grad`` came before.
+        scaler: the loop's GradScaler, so that gradients are recorded unscaled.
+        start_step: number of optimizer steps already done.
+        every: steps between rows of the fast stream (the slow stream: 100 times that), or a mapping of
+            ``fast`` and ``slow`` to a number or a `Schedule`. Step s is due when ``s % every == 0``.
+        probes: instead of the default ones.
+        anatomy: what `inspect_model` returned, when it had to be told something.
+        example: arguments of the model's forward (a tensor, a tuple, or a dict of keywords) to find the
+            depth axis with, before training. Without it the first training batch is used.
+        config: anything JSON can hold; written into the run.
+        name: shown in the viewer; the folder's name by default.
+        resume: ``"auto"``, ``"never"`` or ``"must"``. This version can't yet continue a run, so all three refuse a
+            path with rows, and ``"must"`` refuses one without, too.
+
+    A row's number is the count of optimizer steps completed before it: row 0 shows the untrained model. Attach
+    before the first training step. After attaching nothing raises into the training loop: a
+    recording that fails ends with one warning (under ``DEPTHSCOPE_STRICT=1`` it raises).
+
+    Warning: `step` is the clock. Call it once per optimizer step, after ``optimizer.step()``.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        path: str | Path,
+        *,
+        optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
+        scaler: Scaler | None = None,
+        start_step: int = 0,
+        every: int | Mapping[str, int | Schedule] = 1,
+        probes: Sequence[Probe] | None = None,
+        anatomy: Anatomy | None = None,
+        example: Any = None,
+        config: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        tags: Sequence[str] = (),
+        resume: Literal["auto", "never", "must"] = "auto",
+    ) -> None:
+        self.path = Path(path).absolute()
+        self.closed = False
+        self._model, self._inner = _checked_model(model), unwrap(model)
+        self._every = schedules(every)
+        _check_resume(resume, self.path)
+        _displace(model, self.path)
+        refuse_existing_rows(self.path)
+        self._description = RunDescription(
+            path=self.path, name=name or self.path.name, config=dict(config or {}), tags=tuple(tags)
+        )
+        self._anatomy = anatomy if anatomy is not None else inspect_model(model, example)
+        self._probes, self._scaler = probes, scaler
+        self._session: Session | None = None
+        self._failure: str | None = None
+        self._inert = False
+        self._said: set[str] = set()
+        self._next = int(start_step)
+        self._stride = 1
+        self._tokens_seen = 0
+        self._step_tokens = 0
+        self._last_time: float | None = None
+        self._rows = 0
+        self._loss_scale: Tensor | float | None = None
+        self._norm_before: Tensor | None = None
+        self._evaluated: dict[str, Value] = {}
+        optimizers = (
+            () if optimizer is None else (optimizer,) if isinstance(optimizer, torch.optim.Optimizer) else optimizer
+        )
+        parameters = dict(self._inner.named_parameters())
+        self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients)
+        if self._anatomy.settled:
+            self._open_session()
+        self._handles: list[RemovableHandle] = [
+            model.register_forward_pre_hook(_Before(self), with_kwargs=True),
+            model.register_forward_hook(_Completed(self)),
+            model.register_forward_hook(_After(self), always_call=True),
+            *self._optimizers.attach(),
+        ]
+        self._forward_completed = False
+        registry.enter(self)
+        self._arm()
+
+    # --- the training loop ------------------------------------------------------------------------------
+
+    def step(
+        self,
+        loss: Value | None = None,
+        *,
+        step: int | None = None,
+        tokens: int | None = None,
+        grad_norm: Value | None = None,
+        max_norm: float | None = None,
+        metrics: Mapping[str, Value] | None = None,
+    ) -> None:
+        """End an optimizer step: its row is handed over, and the next step begins.
+
+        Arguments:
+            loss: mean loss over the step's tokens; a tensor stays on its device until the row is written.
+            step: the number of this row, for loops that number steps themselves (gaps are fine).
+            tokens: tokens that count in the loss over the whole step. Default: positions of the first
+                tensor that the model was called with.
+            grad_norm: what ``clip_grad_norm_`` returned, the global norm before clipping.
+            max_norm: the norm clipped to; with `grad_norm` it gives the clip coefficient.
+            metrics: further numbers to keep with the run, under names of your own.
+        """
+        started = time.perf_counter()
+        if not self._inert:
+            self._guarded(lambda: self._end_step(started, loss, step, tokens, grad_norm, max_norm, metrics))
+
+    def before_clip(self) -> None:
+        """Note the global gradient norm before clipping. Optional; call it between backward and clipping."""
+        if not self._inert and self._armed("fast"):
+            self._guarded(self._note_norm_before)
+
+    def evaluation(self, **losses: Value) -> None:
+        """Keep validation losses, any number of named sets, at the number of steps completed so far."""
+        if not self._inert:
+            self._evaluated |= losses
+
+    # --- state ------------------------------------------------------------------------------------------
+
+    @property
+    def accepted_step(self) -> int | None:
+        """Newest step that would survive a kill now; None before the first row."""
+        return None if self._session is None else self._session.writer.accepted_step
+
+    def report(self) -> Report:
+        """Return what is recorded, what is not and why; print it."""
+        session, anatomy = self._session, self._anatomy
+        notes = [*anatomy.notes, *([self._failure] if self._failure else [])]
+        if session is None:
+            notes.append("the depth axis is found on the first training forward, which has not come yet")
+        return Report(
+            path=str(self.path),
+            design=anatomy.axis.design if anatomy.axis is not None else type(self._inner).__name__,
+            found_by=anatomy.found_by,
+            layers=len(anatomy.axis.sublayers) if anatomy.axis is not None else 0,
+            rows=self._rows,
+            dropped=0 if session is None else session.handover.dropped + session.writer.dropped,
+            streams={name: schedule.every for name, schedule in self._every.items()},
+            recorded=() if session is None else session.recorded,
+            missing={} if session is None else dict(session.missing),
+            notes=tuple(notes),
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the clock, for a checkpoint (torch's Stateful protocol)."""
+        return {"next_step": self._next, "tokens_seen": self._tokens_seen}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Set the clock from a checkpoint. ValueError once a row was recorded."""
+        if self._rows:
+            raise ValueError(f"{self._rows} rows are recorded already: load the checkpoint before the first step")
+        self._next, self._tokens_seen = int(state["next_step"]), int(state["tokens_seen"])
+        self._arm()
+
+    def close(self) -> None:
+        """Detach from the model and write everything. Safe to call twice; in a forked child it does nothing."""
+        if self.closed or self._inert:
+            return
+        self.closed = True
+        for handle in self._handles:
+            handle.remove()
+        if self._session is not None:
+            self._guarded(self._submit_evaluation)
+            self._session.close()
+            self._guarded(self._say_warnings)
+        elif not self._failure:
+            warnings.warn(
+                f"depthscope recorded nothing into {self.path}: the model never ran forward in training mode with "
+                "gradients enabled while the recorder was attached",
+                stacklevel=2,
+            )
+        self._inert = True
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- the registry -----------------------------------------------------------------------------------
+
+    def records(self, model: nn.Module) -> bool:
+        return unwrap(model) is self._inner
+
+    def abandon(self) -> None:
+        """In a forked child: record nothing, write nothing, close nothing."""
+        self._inert = True
+        if self._session is not None:
+            self._session.observer.live = False
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _open_session(self) -> None:
+        self._session = Session(
+            self._inner, self._anatomy, self._description, self._every, self._probes, self._guarded
+        )
+        close_at_exit(self)
+
+    def _armed(self, stream: str) -> bool:
+        return self._session is not None and stream in self._session.observer.streams
+
+    def _arm(self) -> None:
+        """Decide what the coming step records: a pure function of its number."""
+        if self._session is not None:
+            due = {stream for stream, schedule in self._every.items() if schedule.due(self._next)}
+            recorded = frozenset(due) & self._session.due_streams
+            self._session.observer.streams = frozenset() if self._failure else recorded
+
+    def before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Called by the root module's hook; a checkpoint's recomputation runs inside a backward and is no forward."""
+        recomputing = torch._C._current_graph_task_id() != -1
+        if not module.training or not torch.is_grad_enabled() or recomputing or self._failure:
+            return
+        if self._session is None:
+            self._anatomy = self._anatomy.settle(self._inner, args, dict(kwargs))
+            self._open_session()
+            self._arm()
+        self._step_tokens += _positions(args, kwargs)
+        self._forward_completed = False
+        if self._session is not None and self._session.observer.streams:
+            self._session.observer.begin_forward()
+
+    def forward_completed(self) -> None:
+        self._forward_completed = True
+
+    def after_forward(self) -> None:
+        """Called by the root module's hook, whether forward returned or raised."""
+        if self._session is None or not self._session.observer.live:
+            return
+        self._session.observer.end_forward(completed=self._forward_completed)
+        if self._scaler is not None and self._scaler.is_enabled():
+            # Cloned now: after a skipped step update() has halved it before the row is made.
+            scale = getattr(self._scaler, "_scale", None)
+            self._loss_scale = getattr(self._scaler, "_init_scale", 1.0) if scale is None else scale.clone()
+
+    def _read_gradients(self, gradients: Mapping[str, Tensor]) -> None:
+        if not self._inert and self._armed("fast") and self._session is not None:
+            observer = self._session.observer
+            self._guarded(lambda: observer.see_parameter_gradients(gradients))
+
+    def _note_norm_before(self) -> None:
+        gradients = self._optimizers.gradients()
+        if gradients:
+            self._norm_before = global_norm(gradients)
+
+    def _end_step(
+        self,
+        started: float,
+        loss: Value | None,
+        step: int | None,
+        tokens: int | None,
+        grad_norm: Value | None,
+        max_norm: float | None,
+        metrics: Mapping[str, Value] | None,
+    ) -> None:
+        label = self._next if step is None else int(step)
+        if label < self._next and self._rows:
+            raise ValueError(f"step={label}: row {self._next - self._stride} came before it; steps only grow")
+        loss_tokens = self._step_tokens if tokens is None else int(tokens)
+        self._submit_evaluation()
+        session = self._session
+        if session is not None:
+            if session.observer.streams:
+                self._submit_row(session, started, label, loss_tokens, loss, grad_norm, max_norm)
+            if metrics:
+                self._submit_named("metrics", label, metrics)
+            self._say_warnings()
+        self._stride = max(1, label - self._next + self._stride) if step is not None and self._rows else 1
+        self._next = label + self._stride
+        self._tokens_seen += loss_tokens
+        self._step_tokens = 0
+        self._norm_before = self._loss_scale = None
+        self._last_time = started
+        self._optimizers.forget()
+        self._arm()
+
+    def _submit_row(
+        self,
+        session: Session,
+        started: float,
+        label: int,
+        loss_tokens: int,
+        loss: Value | None,
+        grad_norm: Value | None,
+        max_norm: float | None,
+    ) -> None:
+        observer, reader = session.observer, self._optimizers
+        if not reader.optimizers:
+            observer.see_parameter_gradients(reader.gradients())
+        generations = observer.take()
+        given: dict[str, Value] = {
+            "loss": loss,
+            "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
+            "loss_scale": self._loss_scale,
+            "parameter_scale": reader.parameter_scale,
+            "max_norm": max_norm,
+            "learning_rate": reader.learning_rate,
+            "step_seconds": None if self._last_time is None else started - self._last_time,
+            "tokens": float(self._tokens_seen),
+            "loss_tokens": float(loss_tokens),
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        if reader.optimizers and self._scaler is not None:
+            given["skipped"] = 0.0 if reader.stepped else 1.0
+        if torch.cuda.is_initialized():
+            given["peak_memory"] = float(torch.cuda.max_memory_allocated())
+        on_device, on_host = _split(given)
+        tensors = [tensor for generation in generations for tensor in generation.tensors]
+        on_host["recording_seconds"] = time.perf_counter() - started
+        packet = Packet(
+            stream_rows=observer.streams,
+            step=label,
+            visits=tuple(visit for generation in generations for visit in generation.visits),
+            tokens=tuple(count for generation in generations for count in generation.tokens),
+            widths=tuple(width for generation in generations for width in generation.widths),
+            device_scalars=tuple(on_device),
+            host_scalars=on_host,
+            low_precision=observer.low_precision,
+        )
+        session.submit(packet, [*tensors, *on_device.values()])
+        observer.checking = False
+        self._rows += 1
+
+    def _submit_evaluation(self) -> None:
+        if self._evaluated and self._session is not None:
+            self._submit_named("evaluation", self._next, self._evaluated)
+            self._evaluated = {}
+
+    def _submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
+        on_device, on_host = _split(values)
+        packet = Packet(
+            stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
+        )
+        if self._session is not None:
+            self._session.submit(packet, list(on_device.values()))
+
+    def _say_warnings(self) -> None:
+        session = self._session
+        if session is None:
+            return
+        if session.error is not None:
+            error, session.error = session.error, None
+            raise error
+        while session.warnings:
+            warnings.warn(f"depthscope: {session.warnings.pop(0)}", stacklevel=4)
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """Run `action`; its failure ends the recording with one warning and leaves the training alone."""
+        try:
+            action()
+        except Exception as error:
+            if strict():
+                raise
+            self._failure = f"recording ended: {type(error).__name__}: {error}"
+            if self._session is not None:
+                self._session.observer.live = False
+                self._session.observer.streams = frozenset()
+            if self._failure not in self._said:
+                self._said.add(self._failure)
+                warnings.warn(f"depthscope: {self._failure}; training goes on", stacklevel=3)
+
+
+class _Before(ModelHook):
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        recorder = self.recorder
+        if not recorder._inert and not torch.compiler.is_compiling():
+            recorder._guarded(lambda: recorder.before_forward(module, args, kwargs))
+
+
+class _Completed(ModelHook):
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        self.recorder.forward_completed()
+
+
+class _After(ModelHook):
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        recorder = self.recorder
+        if not recorder._inert and not torch.compiler.is_compiling():
+            recorder._guarded(recorder.after_forward)
+
+
+def _checked_model(model: nn.Module) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model is a {type(model).__name__}; expected the torch.nn.Module that the loop calls")
+    if type(model).__name__ == "OptimizedModule":
+        raise ValueError(
+            "the model is compiled already, and a compiled model ignores hooks attached later: attach the "
+            "recorder to the module first, then call torch.compile"
+        )
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        ranks = torch.distributed.get_world_size()
+        if ranks > 1:
+            raise RuntimeError(
+                f"this version records one process and found {ranks} ranks; it refuses rather than record one "
+                "rank's numbers as if they were the run's"
+            )
+    return model
+
+
+def _check_resume(resume: str, path: Path) -> None:
+    if resume not in ("auto", "never", "must"):
+        raise ValueError(f"resume={resume!r}: expected 'auto', 'never' or 'must'")
+    if resume == "must" and not (path / "run.json").exists():
+        raise FileNotFoundError(f"resume='must', but there is no run at {path}; use resume='auto' to begin one")
+
+
+def _displace(model: nn.Module, path: Path) -> None:
+    for other in registry.displaced_by(model, path):
+        other.close()
+        print(f"depthscope: closed the earlier recorder of {other.path}, which this one replaces")
+
+
+def _positions(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+    """Token positions of one forward: entries of the first integer tensor, or vectors of the first floating one."""
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+    for tensor in tensors:
+        if not tensor.is_floating_point():
+            return tensor.numel()
+    return tensors[0].numel() // max(1, tensors[0].shape[-1]) if tensors else 0
+
+
+def _split(values: Mapping[str, Value]) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Part tensors, which travel with the moments, from numbers that the host knows."""
+    on_device = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    on_host = {name: float(value) for name, value in values.items() if not isinstance(value, Tensor)}
+    return on_device, on_host

@@ -1,0 +1,94 @@
+"""The arrays of a run, from its probes and the outline of its depth axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from depthscope.probes import Probe
+from depthscope.quantities import QUANTITIES, DepthLayout, Mask, Quantity, reachable
+from depthscope.store import ArraySpec, StreamSpec
+
+NAMED_BY_THE_USER = ("metrics", "evaluation")
+"""Streams whose arrays appear with the first value of their name."""
+
+_ABSENT = {
+    "mixed_layer": "the model has no depth mixer",
+    "target": "the model has no depth mixer",
+    "target_of_two": "the model has no depth mixer",
+    "source": "the model has no depth mixer",
+    "block": "the model has no wide outer state",
+    "block_side": "the model has no wide outer state",
+    "block_interface": "the model has no wide outer state",
+    "block_channel": "the model has no wide outer state",
+    "has_outer": "the model has no wide outer state",
+    "fresh": "no next read is known to hold the newest write",
+    "read": "no module shows what the sublayers read",
+    "state": "no module shows the stream after a write",
+    "embedding": "no module shows the embedding's output",
+    "final_read": "no module shows the last read",
+}
+
+
+def _any(mask: Mask) -> bool:
+    return mask if isinstance(mask, bool) else any(_any(part) for part in mask)
+
+
+def _sizes(layout: DepthLayout) -> dict[str, int]:
+    return {
+        "layer": layout.layers,
+        "target": len(layout.sources),
+        "source": len(layout.source_names),
+        "block": layout.outer_blocks,
+        "side": 2,
+        "interface": 3,
+        "channel": layout.outer_width,
+    }
+
+
+def absent(probes: Sequence[Probe], layout: DepthLayout) -> dict[str, str]:
+    """Return, for each quantity that the probes know but this model can't have, the reason."""
+    return {
+        name: _ABSENT[QUANTITIES[name].reach]
+        for probe in probes
+        for name in probe.quantities
+        if not _any(reachable(QUANTITIES[name], layout))
+    }
+
+
+def streams(probes: Sequence[Probe], layout: DepthLayout, every: Mapping[str, int]) -> list[StreamSpec]:
+    """Return the streams with every array that some entry of this model can reach."""
+    sizes, missing = _sizes(layout), absent(probes, layout)
+    by_probe = {name for probe in probes for name in probe.quantities}
+    specs = []
+    for stream in every:
+        recorded = [
+            quantity
+            for quantity in QUANTITIES.values()
+            if quantity.stream == stream
+            and not quantity.derived
+            and quantity.name not in missing
+            and (quantity.name in by_probe or not quantity.dims)
+            and (quantity.name in by_probe or stream == "fast")
+        ]
+        if recorded:
+            specs.append(
+                StreamSpec(
+                    name=stream,
+                    arrays=tuple(_array(quantity, sizes) for quantity in recorded),
+                    every=every[stream],
+                )
+            )
+    return [*specs, *(StreamSpec(name=name) for name in NAMED_BY_THE_USER)]
+
+
+def _array(quantity: Quantity, sizes: Mapping[str, int]) -> ArraySpec:
+    attributes: dict[str, Any] = dict(quantity.attributes())
+    exact = quantity.units in ("tokens", "bytes") and not quantity.dims
+    return ArraySpec(
+        name=quantity.name,
+        dims=quantity.dims,
+        shape=tuple(sizes[dim] for dim in quantity.dims),
+        dtype="f2" if quantity.reach == "source" and quantity.units == "1" else "f8" if exact else "f4",
+        attributes=attributes,
+    )

@@ -1,0 +1,202 @@
+"""A recording under way: the model's depth axis is known, the run's store is open."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from depthscope.anatomy import Anatomy, layout_of, parameter_groups
+from depthscope.marks import DepthAxis
+from depthscope.probes import (
+    Array,
+    DepthAttention,
+    FreshShare,
+    Gradient,
+    Magnitude,
+    MixCheck,
+    OuterState,
+    ParameterGradient,
+    Probe,
+    ResidualCheck,
+)
+from depthscope.quantities import DepthLayout
+from depthscope.recording import hooks
+from depthscope.recording.assemble import Assembler
+from depthscope.recording.handover import Handover
+from depthscope.recording.observer import Observer
+from depthscope.recording.packet import Packet
+from depthscope.recording.schedule import Schedule
+from depthscope.recording.schema import absent, streams
+from depthscope.store import RunWriter
+
+SILENT_AFTER = 3
+"""Due steps after which a site that never fired is named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunDescription:
+    """What is written once into a run's ``run.json``."""
+
+    path: Path
+    name: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+
+
+def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
+    """Return the probes that apply to every design; each finds its own sites."""
+    names = tuple(name for name, _ in model.named_parameters())
+    places = {name: place for place, name in enumerate(names)}
+    groups = {
+        group: tuple(places[name] for name in members)
+        for group, members in parameter_groups(axis, model).items()
+    }
+    gradients = ParameterGradient(parameters=names, groups=groups)
+    return Magnitude(), FreshShare(), Gradient(), gradients, DepthAttention(), OuterState()
+
+
+class Session:
+    """Owns the observer and its hooks, the way to the drain thread, and the writer."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        anatomy: Anatomy,
+        description: RunDescription,
+        every: Mapping[str, Schedule],
+        probes: Sequence[Probe] | None,
+        guard: hooks.Guard,
+    ) -> None:
+        axis = anatomy.axis
+        if axis is None:
+            raise ValueError("the anatomy is not settled: pass example=, or let the first training forward settle it")
+        self.anatomy, self.axis = anatomy, axis
+        self.layout: DepthLayout = layout_of(axis, model)
+        shown = default_probes(axis, model) if probes is None else tuple(probes)
+        checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck())
+        self.observer = Observer(axis, (*shown, *checks), dict(model.named_parameters()))
+        self.every = every
+        self.missing = absent(shown, self.layout)
+        self.error: Exception | None = None
+        self.warnings: list[str] = []
+        self.submitted = 0
+        self._counts: dict[str, Array] = {}
+        self._rows = 0
+        steps = {stream: schedule.every for stream, schedule in every.items()}
+        specs = streams(shown, self.layout, steps)
+        self.due_streams = frozenset(spec.name for spec in specs) & set(every)
+        shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
+        self.recorded = tuple(shapes)
+        self.writer = RunWriter.create(
+            description.path,
+            name=description.name,
+            config=description.config,
+            tags=description.tags,
+            layout=self.layout,
+            streams=specs,
+            versions={"torch": torch.__version__},
+        )
+        self.writer.annotate("found_by", anatomy.found_by)
+        self.writer.annotate("notes", list(anatomy.notes))
+        self.writer.annotate("missing", self.missing)
+        self._assemble = Assembler(
+            self.observer.probes, self.layout, shapes, self.writer, self._withdraw, self._count
+        )
+        self.handover = Handover(self._consume, description.name)
+        self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard)
+        close_at_exit(self)
+
+    # --- the training thread ----------------------------------------------------------------------------
+
+    def submit(self, packet: Packet, tensors: Sequence[Tensor]) -> None:
+        """Pack the numbers into one vector on their device and hand it over; nothing waits."""
+        if tensors:
+            device = tensors[0].device
+            flat = torch.cat([tensor.detach().to(device, torch.float32).reshape(-1) for tensor in tensors])
+        else:
+            flat = torch.empty(0)
+        self.handover.submit(packet, flat)
+
+    def close(self) -> None:
+        """Write everything that was handed over and close the run. Safe to call twice."""
+        self.detach()
+        self.handover.close()
+        self.writer.close()
+
+    def detach(self) -> None:
+        """Remove our hooks and nobody else's."""
+        for handle in self.handles:
+            handle.remove()
+        self.handles = []
+
+    # --- the drain thread -------------------------------------------------------------------------------
+
+    def _consume(self, packet: Packet, flat: Array) -> None:
+        try:
+            self._assemble(packet, flat)
+            if packet.stream_rows & {"fast"}:
+                self._rows += 1
+                if self._rows == SILENT_AFTER:
+                    self._name_silent_sites()
+        except Exception as error:
+            self.error = self.error or error
+
+    def _withdraw(self, where: str, reason: str) -> None:
+        self.missing[where] = f"withdrawn: {reason}"
+        self.writer.annotate("missing", self.missing)
+        self.warnings.append(f"the record of {where} is withdrawn: {reason}")
+
+    def _count(self, kind: str, tokens: Array) -> None:
+        self._counts[kind] = self._counts.get(kind, 0) + tokens
+
+    def _name_silent_sites(self) -> None:
+        silent = {}
+        for sublayer in self.axis.sublayers:
+            for kind, port in (("write", sublayer.write), ("state", sublayer.state), ("read", sublayer.read)):
+                counts = self._counts.get("read_gradient" if kind == "read" else kind)
+                if port is not None and counts is not None and not counts[sublayer.index - 1]:
+                    silent[f"{kind} of layer {sublayer.index}"] = f"{port} never fired: {_likely_cause(kind)}"
+        if silent:
+            self.missing |= silent
+            self.writer.annotate("missing", self.missing)
+            first, reason = next(iter(silent.items()))
+            more = f" (and {len(silent) - 1} more, see recorder.report())" if len(silent) > 1 else ""
+            self.warnings.append(f"nothing was recorded at the {first}: {reason}{more}")
+
+
+def _likely_cause(kind: str) -> str:
+    if kind == "read":
+        return "nothing in front of it requires a gradient, or its module is never called"
+    return (
+        "its module is never called in training (the parent bypasses its forward), or was compiled before the "
+        "recorder was attached; this version records eager code"
+    )
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+def close_at_exit(owner: Closable) -> None:
+    """Close `owner` when the script ends without doing so, as long as it is alive.
+
+    zarr can't write once the interpreter shuts down, so an ``atexit`` callback comes too late;
+    ``threading._register_atexit`` runs before that, newest first, so this comes before the writer's own.
+    """
+    reference = weakref.ref(owner)
+
+    def close() -> None:
+        if (alive := reference()) is not None:
+            alive.close()
+
+    register: Callable[[Callable[[], None]], object] = getattr(threading, "_register_atexit", atexit.register)
+    register(close)

@@ -1,0 +1,49 @@
+"""A tensor as it passed, with the reductions already made of it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class Activation:
+    """One tensor of shape [..., d] seen at a port, reduced over features once for all who ask.
+
+    Reductions run in `dtype` (fp32 while training, fp64 in a reference), whatever the tensor's own dtype: an fp16
+    norm overflows at 65,504. They are made of the values at the time of asking, so ask before the model can
+    change the tensor in place.
+    """
+
+    __slots__ = ("_dots", "_norm", "dtype", "tensor")
+
+    def __init__(self, tensor: Tensor, dtype: torch.dtype = torch.float32) -> None:
+        self.tensor = tensor.detach()
+        self.dtype = dtype
+        self._norm: Tensor | None = None
+        self._dots: dict[int, tuple[Activation, Tensor]] = {}
+
+    @property
+    def width(self) -> int:
+        """d."""
+        return self.tensor.shape[-1]
+
+    @property
+    def tokens(self) -> int:
+        """Number of token positions."""
+        return self.tensor.numel() // max(1, self.width)
+
+    @property
+    def norm(self) -> Tensor:
+        """L2 norm of every token's vector, shape [tokens]."""
+        if self._norm is None:
+            self._norm = torch.linalg.vector_norm(self.tensor, dim=-1, dtype=self.dtype).reshape(-1)
+        return self._norm
+
+    def dot(self, other: Activation) -> Tensor:
+        """Inner product with `other` for every token, shape [tokens]."""
+        key = id(other)
+        if key not in self._dots:
+            left, right = self.tensor.to(self.dtype), other.tensor.to(self.dtype)
+            # `other` is kept beside its product, so that its id can't be given to another activation.
+            self._dots[key] = other, torch.linalg.vecdot(left, right).reshape(-1)
+        return self._dots[key][1]

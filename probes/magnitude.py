@@ -1,0 +1,93 @@
+"""How large writes, states and reads are, and how a write stands to what its sublayer read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from depthscope.probes.activation import Activation
+from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind, totals
+
+
+@dataclass(frozen=True, kw_only=True)
+class Magnitude:
+    """rms, typical token, gain, cosine, inner product, largest entry, non-finite tokens."""
+
+    name: ClassVar[str] = "magnitude"
+    stream: ClassVar[str] = "fast"
+    sites: ClassVar[tuple[SiteKind, ...]] = ("embedding", "final_read", "write", "state")
+    quantities: ClassVar[tuple[str, ...]] = (
+        "write_rms",
+        "write_logrms",
+        "read_rms",
+        "read_logrms",
+        "state_rms",
+        "state_logrms",
+        "write_ratio",
+        "write_cosine",
+        "write_dot",
+        "abs_max",
+        "nonfinite",
+        "embedding_rms",
+        "embedding_logrms",
+        "final_read_rms",
+        "final_read_logrms",
+    )
+    merges: ClassVar[Mapping[str, Merge]] = MappingProxyType(
+        {
+            **{
+                f"{tensor}_{what}": "sum"
+                for tensor in ("write", "read", "state", "embedding", "final_read")
+                for what in ("square", "log")
+            },
+            "ratio": "sum",
+            "cosine": "sum",
+            "dot": "sum",
+            "nonfinite": "sum",
+            "abs_max": "max",
+        }
+    )
+
+    def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]:
+        kind = site.kind
+        norm = seen[kind].norm
+        per_token = {f"{kind}_square": norm * norm, f"{kind}_log": norm.log()}
+        if kind == "write" and "read" in seen:
+            read, dot = seen["read"].norm, seen["write"].dot(seen["read"])
+            per_token |= {
+                "read_square": read * read,
+                "read_log": read.log(),
+                "ratio": norm / read,
+                "cosine": dot / (norm * read),
+                "dot": dot,
+            }
+        if kind == "state":
+            # A token's norm is finite exactly if its entries are; isfinite over all entries costs 10x on CPU.
+            per_token["nonfinite"] = (~torch.isfinite(norm)).to(norm.dtype)
+            low, high = torch.aminmax(seen["state"].tensor)
+            return totals(per_token) | {"abs_max": torch.maximum(-low, high).to(norm.dtype)}
+        return totals(per_token)
+
+    def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
+        values: dict[str, Array] = {}
+        for tensor in ("write", "read", "state", "embedding", "final_read"):
+            kind = "write" if tensor == "read" else tensor
+            tokens, width = row.tokens[kind], row.width[kind]
+            values[f"{tensor}_rms"] = np.sqrt(merged[f"{tensor}_square"] / (tokens * width))
+            values[f"{tensor}_logrms"] = merged[f"{tensor}_log"] / tokens - 0.5 * np.log(width)
+        for scalar in ("embedding_rms", "embedding_logrms", "final_read_rms", "final_read_logrms"):
+            values[scalar] = values[scalar].reshape(())
+        tokens = row.tokens["write"]
+        return values | {
+            "write_ratio": merged["ratio"] / tokens,
+            "write_cosine": merged["cosine"] / tokens,
+            "write_dot": merged["dot"] / (tokens * row.width["write"]),
+            "abs_max": merged["abs_max"],
+            "nonfinite": merged["nonfinite"],
+        }

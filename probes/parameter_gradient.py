@@ -1,0 +1,94 @@
+"""Gradient norms of the parameters, grouped by what they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from depthscope.probes.activation import Activation
+from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind
+
+SCALARS = ("embedding", "head", "final_norm", "rest")
+INTERFACE_PARTS = ("read", "write", "gate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterGradient:
+    """L2 norms over groups that partition the parameters, so that their squares add up to the global norm's.
+
+    `groups` maps a group to its parameters' places in `parameters`: ``layer/l``, ``mixer/target``,
+    ``interface/b/read|write|gate``, ``embedding``, ``head``, ``final_norm``, ``rest``. The mixer in front of the
+    final read stands in no layer and counts with the rest.
+    """
+
+    parameters: tuple[str, ...]
+    groups: Mapping[str, tuple[int, ...]]
+
+    name: ClassVar[str] = "parameter_gradient"
+    stream: ClassVar[str] = "fast"
+    sites: ClassVar[tuple[SiteKind, ...]] = ("parameters",)
+    quantities: ClassVar[tuple[str, ...]] = (
+        "param_grad_norm",
+        "mixer_grad_norm",
+        "interface_grad_norm",
+        "embedding_grad_norm",
+        "head_grad_norm",
+        "final_norm_grad_norm",
+        "rest_grad_norm",
+        "grad_norm",
+    )
+    merges: ClassVar[Mapping[str, Merge]] = MappingProxyType({"norm": "max"})
+
+    def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]:
+        """Return ``norm`` [parameters], -1 for a parameter without a gradient: missing, neither 0 nor NaN.
+
+        The maximum over visits then fills in what several optimizers see one after the other.
+        """
+        present = [name for name in self.parameters if name in seen]
+        if not present:
+            return {}
+        gradients = [seen[name].tensor for name in present]
+        norms = dict(zip(present, torch._foreach_norm(gradients, 2, torch.float32), strict=True))
+        if len(present) < len(self.parameters):
+            missing = torch.full_like(norms[present[0]], -1.0)
+            return {"norm": torch.stack([norms.get(name, missing) for name in self.parameters])}
+        return {"norm": torch.stack(tuple(norms.values()))}
+
+    def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
+        norms = merged["norm"].reshape(-1)
+        square, missing = np.square(norms / row.parameter_scale), norms < 0
+        layout = row.layout
+
+        def norm(*groups: str) -> float:
+            members = [place for group in groups for place in self.groups.get(group, ())]
+            known = square[[place for place in members if not missing[place]]]
+            if members and not known.size:
+                return np.nan
+            return float(np.sqrt(known.sum()))
+
+        layers = range(1, layout.layers + 1)
+        mixed = layout.sources[: layout.layers] or ((),) * layout.layers
+        values = {
+            "param_grad_norm": np.array([norm(f"layer/{layer}") for layer in layers]),
+            "mixer_grad_norm": np.array(
+                [norm(f"mixer/{layer}") if mixed[layer - 1] else np.nan for layer in layers]
+            ),
+            "interface_grad_norm": np.array(
+                [
+                    [norm(f"interface/{block}/{part}") for part in INTERFACE_PARTS]
+                    for block in range(1, layout.outer_blocks + 1)
+                ]
+            ).reshape(layout.outer_blocks, len(INTERFACE_PARTS)),
+            "grad_norm": np.array(norm(*self.groups)),
+        }
+        final = f"mixer/{layout.layers + 1}"
+        for group in SCALARS:
+            values[f"{group}_grad_norm"] = np.array(norm(*((group, final) if group == "rest" else (group,))))
+        return values
+

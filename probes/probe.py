@@ -1,0 +1,95 @@
+"""What a probe is: a pure reduction at sites of the depth axis, and what becomes of it on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from depthscope.probes.activation import Activation
+from depthscope.quantities import DepthLayout
+
+Merge = Literal["sum", "max", "min"]
+SiteKind = Literal[
+    "embedding",
+    "final_read",
+    "write",
+    "state",
+    "residual",
+    "mixed_write",
+    "write_gradient",
+    "read_gradient",
+    "mixer",
+    "query",
+    "outer_block",
+    "outer_direct",
+    "gates",
+    "parameters",
+]
+Array: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One place on the depth axis where a probe looks: entry `position` (from 0) of the kind's own axis."""
+
+    kind: SiteKind
+    position: int
+    fresh: bool = False
+    """At a write: the next read is the state that this write makes."""
+    columns: tuple[int, ...] = ()
+    """At a mixer: the column on the source axis of each source, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What the host knows about one optimizer step when its moments are merged."""
+
+    step: int
+    layout: DepthLayout
+    loss_tokens: float
+    """N: tokens that count in the loss over the whole optimizer step and all ranks."""
+    loss_scale: float
+    """What activation gradients are divided by."""
+    parameter_scale: float
+    """What parameter gradients are divided by: 1 unless the optimizer unscales inside its kernel."""
+    tokens: Mapping[str, Array]
+    """For each site kind, the token positions merged into each entry; 0 where a site did not fire."""
+    width: Mapping[str, Array]
+    """For each site kind, the feature width at each entry."""
+
+
+class Probe(Protocol):
+    """A frozen dataclass that reduces tensors to moments and moments to quantities.
+
+    `moments` is pure and returns fp32 tensors of a shape fixed by the site; micro-batches and ranks merge
+    by the rule that `merges` declares for each moment, and by nothing else. `finish` gets, for every moment, an
+    fp64 array with one entry per site position (NaN where no site fired; a moment over sources is laid
+    out on the source axis) and returns arrays shaped like the quantities' dims after ``step``.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def stream(self) -> str: ...
+    @property
+    def quantities(self) -> tuple[str, ...]: ...
+    @property
+    def sites(self) -> tuple[SiteKind, ...]: ...
+    @property
+    def merges(self) -> Mapping[str, Merge]: ...
+
+    def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]: ...
+
+    def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]: ...
+
+
+def totals(per_token: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Sum every [tokens] vector: one stacked reduction instead of one launch a moment."""
+    sums = torch.stack(tuple(per_token.values())).sum(dim=1)
+    return dict(zip(per_token, sums.unbind(), strict=True))

@@ -1,0 +1,68 @@
+"""Quantities as data: complete, consistent, and the same in the docs."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from depthscope.quantities import QUANTITIES, DepthLayout, quantity, reachable
+
+DIMS = {"layer", "target", "source", "block", "side", "interface", "channel"}
+ROOT = Path(__file__).parents[2]
+
+LAYOUT = DepthLayout(
+    design="block-attnres:S=2",
+    layer_names=("1 attention", "2 MLP", "3 attention"),
+    layer_kinds=("attention", "mlp", "attention"),
+    transformer_block=(1, 1, 2),
+    residual_block=(1, 1, 2),
+    additive=(False,) * 3,
+    reads=(True,) * 3,
+    states=(True,) * 3,
+    fresh=(True,) * 3,
+    source_names=("embedding", "block 1", "block 2"),
+    sources=((0,), (0, 1), (0, 1), (0, 1, 2)),
+    partial=(-1, 1, -1, -1),
+)
+
+
+def test_every_quantity_says_what_it_is() -> None:
+    for name, each in QUANTITIES.items():
+        assert each.name == name
+        assert each.label, name
+        assert each.long_name, name
+        assert each.units, name
+        assert each.source, name
+        assert set(each.dims) <= DIMS, name
+        assert each.formula or not each.dims, name
+        assert set(each.derived) <= set(QUANTITIES), name
+
+
+def test_an_unknown_name_is_answered_with_the_closest() -> None:
+    with pytest.raises(KeyError, match="state_rms"):
+        quantity("state_rsm")
+
+
+def test_reach_of_block_attention_residuals_by_hand() -> None:
+    assert reachable(quantity("depth_attention"), LAYOUT) == (
+        (True, False, False),
+        (True, True, False),
+        (True, True, False),
+        (True, True, True),
+    )
+    assert reachable(quantity("depth_attention_entropy"), LAYOUT) == (False, True, True, True)
+    assert reachable(quantity("outer_energy"), LAYOUT) == ()
+    assert reachable(quantity("state_rms"), LAYOUT) == (True, True, True)
+    assert reachable(quantity("grad_norm"), LAYOUT) is True
+
+
+def test_a_layout_travels_through_json() -> None:
+    assert DepthLayout.from_json(LAYOUT.to_json() | {"of_a_newer_version": 1}) == LAYOUT
+
+
+def test_the_docs_are_made_from_the_quantities() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "make_quantities.py"))["page"]()
+    written = (ROOT / "docs" / "quantities.md").read_text(encoding="utf-8")
+    assert written == page, "run: python docs/make_quantities.py"

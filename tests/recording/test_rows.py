@@ -1,0 +1,346 @@
+"""What makes a row, when it is due, and what a loop may do in between."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from depthscope.recording import Recorder, Schedule
+from depthscope.store import open_run
+from tests.recording.loops import BATCH, LAYERS, TIME, batches, build, loss_of, optimizer_of, train
+from tests.recording.rows import record_one, spy_on_rows, trained
+
+
+def one_step(model: nn.Module, optimizer: torch.optim.Optimizer, recorder: Recorder, draw: object) -> None:
+    loss = loss_of(model, *draw())  # type: ignore[operator]
+    loss.backward()
+    optimizer.step()
+    recorder.step(loss=loss.detach())
+    optimizer.zero_grad()
+
+
+def test_a_row_is_due_at_multiples_of_every_and_named_by_completed_steps(tmp_path: Path) -> None:
+    model = build("prenorm")
+    draw, optimizer = batches(), optimizer_of(model)
+    every = {"fast": 3, "slow": 6}
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, every=every, start_step=100) as recorder:
+        train(model, 10, draw, optimizer, lambda loss: recorder.step(loss=loss))
+    assert open_run(tmp_path / "run")["state_rms"].step.values.tolist() == [102, 105, 108]
+
+
+def test_a_dense_beginning(tmp_path: Path) -> None:
+    model = build("prenorm")
+    draw, optimizer = batches(), optimizer_of(model)
+    every = {"fast": Schedule(every=4, dense_until=3)}
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, every=every) as recorder:
+        train(model, 9, draw, optimizer, lambda loss: recorder.step(loss=loss))
+    assert open_run(tmp_path / "run")["loss"].step.values.tolist() == [0, 1, 2, 4, 8]
+
+
+def test_steps_numbered_by_the_user_with_gaps(tmp_path: Path) -> None:
+    model = build("prenorm")
+    draw, optimizer = batches(), optimizer_of(model)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
+        for number in (0, 10, 20, 50):
+            loss = loss_of(model, *draw())
+            loss.backward()
+            optimizer.step()
+            recorder.step(loss=loss.detach(), step=number)
+            optimizer.zero_grad()
+    assert open_run(tmp_path / "run")["loss"].step.values.tolist() == [0, 10, 20, 50]
+
+
+def test_micro_batches_are_one_row_equal_to_the_whole_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("block-attnres:S=3"))
+    record_one(model, inputs, targets, tmp_path / "whole")
+    whole = rows["fast"][0] | rows["slow"][0]
+    model.zero_grad()
+    optimizer = optimizer_of(model)
+    with Recorder(model, tmp_path / "parts", optimizer=optimizer, every={"fast": 1, "slow": 1}) as recorder:
+        total = torch.zeros(())
+        for row in range(BATCH):
+            loss = loss_of(model, inputs[row : row + 1], targets[row : row + 1]) / BATCH
+            loss.backward()
+            total += loss.detach()
+        optimizer.step()
+        recorder.step(loss=total)
+    parts = rows["fast"][0] | rows["slow"][0]
+    for name in set(whole) - {"learning_rate", "recording_seconds", "step_seconds"}:
+        np.testing.assert_allclose(parts[name], whole[name], rtol=2e-4, atol=2e-6, equal_nan=True, err_msg=name)
+
+
+def test_evaluation_passes_are_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("prenorm"))
+    record_one(model, inputs, targets, tmp_path / "alone")
+    alone = rows["fast"][0]["state_rms"]
+    model.zero_grad()
+    optimizer = optimizer_of(model)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
+        model.eval()
+        loss_of(model, inputs * 0, targets).backward()
+        model.zero_grad()
+        model.train()
+        with torch.no_grad():
+            model(inputs * 0)
+        loss = loss_of(model, inputs, targets)
+        loss.backward()
+        recorder.evaluation(validation=1.5, other=torch.tensor(2.5))
+        optimizer.step()
+        recorder.step(loss=loss)
+    assert np.array_equal(rows["fast"][0]["state_rms"], alone)
+    run = open_run(tmp_path / "run")
+    assert run["validation"].values.tolist() == [1.5]
+    assert run["other"].values.tolist() == [2.5]
+
+
+def test_half_a_step_is_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("prenorm"))
+    record_one(model, inputs, targets, tmp_path / "alone")
+    alone = rows["fast"][0]
+    model.zero_grad()
+    optimizer = optimizer_of(model)
+
+    def explode(*_: object) -> None:
+        raise MemoryError("out of memory")
+
+    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
+        handle = model.layers[3].register_forward_pre_hook(explode)
+        with pytest.raises(MemoryError):
+            model(inputs * 0)
+        handle.remove()
+        loss = loss_of(model, inputs * 0, targets)
+        handle = model.layers[2].sublayer.out.register_full_backward_pre_hook(explode)
+        broken = loss_of(model, inputs * 0, targets)
+        with pytest.raises(MemoryError):
+            broken.backward()
+        handle.remove()
+        del loss
+        model.zero_grad()
+        loss = loss_of(model, inputs, targets)
+        loss.backward()
+        optimizer.step()
+        recorder.step(loss=loss, tokens=BATCH * TIME)
+    for name in ("state_rms", "write_cosine", "grad_write_rms", "grad_read_rms"):
+        np.testing.assert_array_equal(rows["fast"][0][name], alone[name], err_msg=name)
+
+
+def test_clipping_is_recorded_after_with_its_coefficient(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("prenorm"))
+    optimizer = optimizer_of(model)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
+        loss = loss_of(model, inputs, targets)
+        loss.backward()
+        before = torch.stack([p.grad.double().norm() for p in model.parameters()]).norm().item()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+        optimizer.step()
+        recorder.step(loss=loss, grad_norm=norm, max_norm=0.05)
+    row = rows["fast"][0]
+    assert before > 0.05
+    np.testing.assert_allclose(row["grad_norm"], 0.05, rtol=1e-4)
+    np.testing.assert_allclose(row["grad_norm_before_clip"], before, rtol=1e-5)
+    np.testing.assert_allclose(row["clip_coefficient"], 0.05 / (before + 1e-6), rtol=1e-5)
+
+
+def test_before_clip_alone_gives_the_same_coefficient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("prenorm"))
+    optimizer = optimizer_of(model)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
+        loss = loss_of(model, inputs, targets)
+        loss.backward()
+        recorder.before_clip()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+        optimizer.step()
+        recorder.step(loss=loss)
+    np.testing.assert_allclose(rows["fast"][0]["grad_norm_before_clip"], float(norm), rtol=1e-5)
+    np.testing.assert_allclose(rows["fast"][0]["clip_coefficient"], 0.05 / float(norm), rtol=1e-4)
+
+
+def test_gradients_under_a_grad_scaler_are_unscaled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("prenorm"))
+    record_one(model, inputs, targets, tmp_path / "plain")
+    plain = rows["fast"][0]
+    model.zero_grad()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, scaler=scaler) as recorder:
+        loss = loss_of(model, inputs, targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        recorder.step(loss=loss)
+        optimizer.zero_grad()
+        loss = loss_of(model, inputs, targets)
+        scaler.scale(loss * float("inf")).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        recorder.step(loss=loss)
+    for name in ("grad_write_rms", "grad_read_rms", "param_grad_norm", "grad_norm"):
+        np.testing.assert_allclose(rows["fast"][0][name], plain[name], rtol=1e-5, err_msg=name)
+    assert (rows["fast"][0]["skipped"], rows["fast"][1]["skipped"]) == (0, 1)
+    assert (rows["fast"][0]["loss_scale"], rows["fast"][1]["loss_scale"]) == (1024, 1024)
+
+
+def test_without_an_optimizer_gradients_are_read_in_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("prenorm"))
+    with Recorder(model, tmp_path / "run") as recorder:
+        loss_of(model, inputs, targets).backward()
+        recorder.step()
+        model.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        model.zero_grad()
+        recorder.step()
+    assert np.isfinite(rows["fast"][0]["param_grad_norm"]).all()
+    assert np.isnan(rows["fast"][1].get("param_grad_norm", np.array(np.nan))).all()
+
+
+def test_nan_is_stored_as_nan_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("prenorm"))
+    with torch.no_grad():
+        model.layers[4].sublayer.out.weight[0, 0] = float("nan")
+    record_one(model, inputs, targets, tmp_path / "run")
+    row = rows["fast"][0]
+    assert row["nonfinite"].tolist() == [0, 0, 0, 0, *[BATCH * TIME] * (LAYERS - 4)]
+    assert np.isnan(row["state_rms"][4:]).all()
+    assert np.isfinite(row["state_rms"][:4]).all()
+    assert np.isnan(row["abs_max"][4:]).all()
+    assert np.isnan(row["grad_norm"])
+
+
+def test_frozen_parameters_are_missing_and_not_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("prenorm"))
+    model.zero_grad(set_to_none=True)
+    model.layers[2].requires_grad_(False)
+    record_one(model, inputs, targets, tmp_path / "run")
+    missing = np.isnan(rows["fast"][0]["param_grad_norm"])
+    assert missing.tolist() == [False, False, True, *[False] * (LAYERS - 3)]
+
+
+def test_copies_and_pickles_of_the_model_are_inert(tmp_path: Path) -> None:
+    model, inputs, targets = trained(build("prenorm"))
+    optimizer = optimizer_of(model)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
+        twin, thawed = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+        for other in (twin, thawed):
+            loss_of(other, inputs, targets).backward()
+        assert recorder._session is not None
+        assert recorder._session.observer.generations == []
+        one_step(model, optimizer, recorder, lambda: (inputs, targets))
+
+
+def test_closing_leaves_the_users_hooks_and_none_of_ours(tmp_path: Path) -> None:
+    model, inputs, targets = trained(build("full-attnres"))
+    calls = []
+    model.layers[0].register_forward_hook(lambda *_: calls.append(1))
+    record_one(model, inputs, targets, tmp_path / "run")
+    left = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
+    assert (left, len(calls)) == (1, 1)
+
+
+def test_a_recorder_for_the_same_model_closes_the_earlier_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, inputs, targets = trained(build("prenorm"))
+    first = Recorder(model, tmp_path / "first")
+    loss_of(model, inputs, targets).backward()
+    first.step()
+    with Recorder(model, tmp_path / "second") as second:
+        assert first.closed
+        loss_of(model, inputs, targets).backward()
+        second.step()
+    assert capsys.readouterr().out.count("closed the earlier recorder") == 1
+    assert len(open_run(tmp_path / "first")["state_rms"]) == 1
+
+
+def test_a_path_with_rows_is_refused_with_the_ways_out(tmp_path: Path) -> None:
+    model, inputs, targets = trained(build("prenorm"))
+    record_one(model, inputs, targets, tmp_path / "run")
+    with pytest.raises(FileExistsError, match=str(tmp_path / "run")):
+        Recorder(build("prenorm"), tmp_path / "run")
+
+
+def test_nothing_recorded_is_said(tmp_path: Path) -> None:
+    recorder = Recorder(build("foreign"), tmp_path / "run")
+    with pytest.warns(UserWarning, match="never ran forward in training mode"):
+        recorder.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"every": 0}, ValueError, "every=0"),
+        ({"every": {"medium": 2}}, ValueError, "medium"),
+        ({"resume": "perhaps"}, ValueError, "perhaps"),
+        ({"resume": "must"}, FileNotFoundError, "no run at"),
+    ],
+)
+def test_wrong_options_fail_at_once(
+    options: dict[str, object], error: type[Exception], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=words):
+        Recorder(build("prenorm"), tmp_path / "run", **options)  # type: ignore[arg-type]
+
+
+def test_a_failing_probe_ends_the_recording_and_not_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEPTHSCOPE_STRICT", "0")
+    model, inputs, targets = trained(build("prenorm"))
+    optimizer = optimizer_of(model)
+    recorder = Recorder(model, tmp_path / "run", optimizer=optimizer)
+    assert recorder._session is not None
+    monkeypatch.setattr(recorder._session.observer, "see_state", lambda *_: 1 / 0, raising=True)
+    recorder._session.detach()
+    from depthscope.recording import hooks
+
+    recorder._session.handles = hooks.attach(recorder._session.observer, model, recorder._guarded)
+    with pytest.warns(UserWarning, match="ZeroDivisionError.*training goes on"):
+        one_step(model, optimizer, recorder, lambda: (inputs, targets))
+    one_step(model, optimizer, recorder, lambda: (inputs, targets))
+    assert "ZeroDivisionError" in str(recorder.report())
+    recorder.close()
+
+
+def test_a_layer_whose_write_is_no_longer_what_is_added_is_withdrawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("foreign"))
+    stage = model.tower[1]
+
+    factor = 1.0
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        x = x + factor * stage.alpha(stage.u(x))
+        return x + stage.beta(stage.w(x))
+
+    stage.forward = forward
+    optimizer = optimizer_of(model)
+    recorder = Recorder(model, tmp_path / "run", optimizer=optimizer, example=inputs)
+    factor = 0.5  # after the depth axis was found
+    loss = loss_of(model, inputs, targets)
+    loss.backward()
+    optimizer.step()
+    recorder.step(loss=loss)
+    with pytest.warns(UserWarning, match=r"layer 3.*withdrawn"):
+        recorder.close()
+    assert np.isnan(rows["fast"][0]["state_rms"]).tolist() == [layer == 2 for layer in range(LAYERS)]
+    assert "relative gap" in str(open_run(tmp_path / "run").missing)
