@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
+import numpy as np
 from torch import Tensor
 
 from depthscope.probes.activation import Activation
@@ -42,5 +43,4 @@ class FreshShare:
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         stream = merged["stream_share"] / row.tokens["write"]
         mixed = merged["mixed_share"] / row.tokens["mixed_write"]
-        stream[stream != stream] = mixed[stream != stream]
-        return {"fresh_share": stream}
+        return {"fresh_share": np.where(row.tokens["mixed_write"] > 0, mixed, stream)}

@@ -91,4 +91,3 @@ class ParameterGradient:
         for group in SCALARS:
             values[f"{group}_grad_norm"] = np.array(norm(*((group, final) if group == "rest" else (group,))))
         return values
-

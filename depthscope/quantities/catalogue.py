@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from depthscope.quantities.quantity import Quantity
+from depthscope.quantities.quantity import Quantity, Reach
 
 _OURS = "depthscope definitions"
 _ATTNRES = "Attention Residuals, arXiv 2603.15031"
@@ -23,7 +23,7 @@ _GRADIENT_NOTE = (
 
 
 def _per_layer() -> tuple[Quantity, ...]:
-    tensors = (
+    tensors: tuple[tuple[str, str, Reach, str, str], ...] = (
         ("write", "f_l", "layer", "Write", "what the sublayer adds to the stream"),
         ("state", "s_l", "state", "State", "the stream after the write"),
         ("read", "h_l", "read", "Read", "the sublayer's input before its own norm"),
@@ -358,7 +358,9 @@ def _whole_model() -> tuple[Quantity, ...]:
         scalar("loss_scale", "Loss scale", "factor on the loss that the gradients are divided by", "1"),
         scalar("skipped", "Skipped", "1 where the optimizer step was skipped for infinite gradients", "1"),
         scalar("step_seconds", "Seconds per step", "wall time since the previous step", "s"),
-        scalar("recording_seconds", "Recording time", "host time spent in recorder.step()", "s", reach="step"),
+        scalar(
+            "recording_seconds", "Recording time", "host time spent in recorder.step()", "s", reach="step"
+        ),
         scalar("peak_memory", "Peak memory", "largest device memory allocated so far", "bytes"),
     )
 

@@ -87,8 +87,12 @@ class Assembler:
             )
             values |= self.probes[index].finish(moments, row)
         tolerance = LOW_PRECISION_TOLERANCE if packet.low_precision else TOLERANCE
-        self._check("layer", values.pop("residual_gap", None), tolerance, "read + write does not give the state")
-        self._check("target", values.pop("mix_gap", None), tolerance, "the mixed sources do not give the read")
+        self._check(
+            "layer", values.pop("residual_gap", None), tolerance, "read + write does not give the state"
+        )
+        self._check(
+            "target", values.pop("mix_gap", None), tolerance, "the mixed sources do not give the read"
+        )
         for held in tokens:
             for kind, counts in held.items():
                 self._count(kind, counts)

@@ -58,7 +58,7 @@ class Handover:
         if flat.device.type == "cuda":
             host = self._pinned(flat.numel())
             host[: flat.numel()].copy_(flat, non_blocking=True)
-            arrived = torch.cuda.Event(blocking=True)
+            arrived = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             arrived.record()
         self._queue.put(_Sent(packet=packet, host=host, length=flat.numel(), arrived=arrived))
         return True

@@ -93,14 +93,14 @@ def attach(observer: Observer, model: nn.Module, guard: Guard) -> list[Removable
     for port, show in _shows(observer):
         places[port.module, port.side][port].append(show)
     for (path, side), shown in places.items():
-        module, hook = model.get_submodule(path), _PortHook(observer, guard, side, shown)
+        module, port_hook = model.get_submodule(path), _PortHook(observer, guard, side, shown)
         if side == "input":
-            handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
+            handles.append(module.register_forward_pre_hook(port_hook, with_kwargs=True))
         else:
-            handles.append(module.register_forward_hook(hook))
+            handles.append(module.register_forward_hook(port_hook))
     for mixer in observer.axis.mixers:
-        hook = _MixerHook(observer, guard, mixer.target)
-        handles.append(model.get_submodule(mixer.module).register_forward_hook(hook))
+        mixer_hook = _MixerHook(observer, guard, mixer.target)
+        handles.append(model.get_submodule(mixer.module).register_forward_hook(mixer_hook))
     return handles
 
 

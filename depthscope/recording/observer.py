@@ -34,7 +34,9 @@ class Generation:
 class Observer:
     """Visits every probe at every site, while `live` is set; keeps nothing of a forward once it ends."""
 
-    def __init__(self, axis: DepthAxis, probes: Sequence[Probe], parameters: Mapping[str, nn.Parameter]) -> None:
+    def __init__(
+        self, axis: DepthAxis, probes: Sequence[Probe], parameters: Mapping[str, nn.Parameter]
+    ) -> None:
         self.axis = axis
         self.probes = tuple(probes)
         self.parameters = parameters
@@ -196,7 +198,7 @@ class Observer:
             generation.fired += 1
             self._visit(site, {"gradient": Activation(gradient)}, generation=generation, measured="gradient")
 
-        tensor.register_hook(reduce)
+        tensor.register_hook(reduce)  # type: ignore[no-untyped-call]
 
     def _visit(
         self,
@@ -218,10 +220,11 @@ class Observer:
             key = (index, site, tuple(moments))
             visit = self._visits.get(key)
             if visit is None:
-                sizes = tuple((moment, value.numel() if value.dim() else 0) for moment, value in moments.items())
+                sizes = tuple(
+                    (moment, value.numel() if value.dim() else 0) for moment, value in moments.items()
+                )
                 visit = self._visits[key] = Visit(probe=index, site=site, moments=sizes)
             held.visits.append(visit)
             held.tensors.extend(moments.values())
             held.tokens.append(counted.tokens if counted is not None else 1)
             held.widths.append(counted.width if counted is not None else 1)
-

@@ -55,7 +55,9 @@ class OptimizerReader:
                     found[name] = parameter.grad
         return found
 
-    def _before(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _before(
+        self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         if not self.stepped:
             self.learning_rate = float(optimizer.param_groups[0]["lr"])
         self.stepped = True
@@ -76,6 +78,6 @@ def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def global_norm(gradients: Mapping[str, Tensor]) -> Tensor:
     """Return the L2 norm over all gradients as a 0-dim fp32 tensor on their device."""
-    return torch.linalg.vector_norm(
-        torch.stack(torch._foreach_norm(list(gradients.values()), 2, torch.float32))
-    )
+    norms: Tensor = torch.stack(torch._foreach_norm(list(gradients.values()), 2, torch.float32))
+    norm: Tensor = torch.linalg.vector_norm(norms)
+    return norm

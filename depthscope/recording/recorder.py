@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -105,7 +105,11 @@ class Recorder:
         self._norm_before: Tensor | None = None
         self._evaluated: dict[str, Value] = {}
         optimizers = (
-            () if optimizer is None else (optimizer,) if isinstance(optimizer, torch.optim.Optimizer) else optimizer
+            ()
+            if optimizer is None
+            else (optimizer,)
+            if isinstance(optimizer, torch.optim.Optimizer)
+            else optimizer
         )
         parameters = dict(self._inner.named_parameters())
         self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients)
@@ -191,7 +195,9 @@ class Recorder:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Set the clock from a checkpoint. ValueError once a row was recorded."""
         if self._rows:
-            raise ValueError(f"{self._rows} rows are recorded already: load the checkpoint before the first step")
+            raise ValueError(
+                f"{self._rows} rows are recorded already: load the checkpoint before the first step"
+            )
         self._next, self._tokens_seen = int(state["next_step"]), int(state["tokens_seen"])
         self._arm()
 
@@ -214,7 +220,7 @@ class Recorder:
             )
         self._inert = True
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -309,7 +315,6 @@ class Recorder:
                 self._submit_row(session, started, label, loss_tokens, loss, grad_norm, max_norm)
             if metrics:
                 self._submit_named("metrics", label, metrics)
-            self._say_warnings()
         self._stride = max(1, label - self._next + self._stride) if step is not None and self._rows else 1
         self._next = label + self._stride
         self._tokens_seen += loss_tokens
@@ -318,6 +323,7 @@ class Recorder:
         self._last_time = started
         self._optimizers.forget()
         self._arm()
+        self._say_warnings()
 
     def _submit_row(
         self,
@@ -333,7 +339,7 @@ class Recorder:
         if not reader.optimizers:
             observer.see_parameter_gradients(reader.gradients())
         generations = observer.take()
-        given: dict[str, Value] = {
+        offered: dict[str, Value | None] = {
             "loss": loss,
             "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
             "loss_scale": self._loss_scale,
@@ -344,10 +350,10 @@ class Recorder:
             "tokens": float(self._tokens_seen),
             "loss_tokens": float(loss_tokens),
         }
-        given = {name: value for name, value in given.items() if value is not None}
+        given: dict[str, Value] = {name: value for name, value in offered.items() if value is not None}
         if reader.optimizers and self._scaler is not None:
             given["skipped"] = 0.0 if reader.stepped else 1.0
-        if torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             given["peak_memory"] = float(torch.cuda.max_memory_allocated())
         on_device, on_host = _split(given)
         tensors = [tensor for generation in generations for tensor in generation.tensors]
@@ -435,7 +441,9 @@ class _After(ModelHook):
 
 def _checked_model(model: nn.Module) -> nn.Module:
     if not isinstance(model, nn.Module):
-        raise TypeError(f"model is a {type(model).__name__}; expected the torch.nn.Module that the loop calls")
+        raise TypeError(
+            f"model is a {type(model).__name__}; expected the torch.nn.Module that the loop calls"
+        )
     if type(model).__name__ == "OptimizedModule":
         raise ValueError(
             "the model is compiled already, and a compiled model ignores hooks attached later: attach the "
@@ -455,7 +463,9 @@ def _check_resume(resume: str, path: Path) -> None:
     if resume not in ("auto", "never", "must"):
         raise ValueError(f"resume={resume!r}: expected 'auto', 'never' or 'must'")
     if resume == "must" and not (path / "run.json").exists():
-        raise FileNotFoundError(f"resume='must', but there is no run at {path}; use resume='auto' to begin one")
+        raise FileNotFoundError(
+            f"resume='must', but there is no run at {path}; use resume='auto' to begin one"
+        )
 
 
 def _displace(model: nn.Module, path: Path) -> None:

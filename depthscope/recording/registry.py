@@ -30,7 +30,9 @@ def enter(recorder: Recording) -> None:
 
 def displaced_by(model: nn.Module, path: Path) -> list[Recording]:
     """Return the open recorders that record this model or write to this path: a notebook cell run again."""
-    return [other for other in _recorders if not other.closed and (other.path == path or other.records(model))]
+    return [
+        other for other in _recorders if not other.closed and (other.path == path or other.records(model))
+    ]
 
 
 def _in_child() -> None:

@@ -28,7 +28,7 @@ def schedules(every: int | Mapping[str, int | Schedule]) -> dict[str, Schedule]:
     """Return the schedule of each stream; an int is the fast stream's, and the slow one's is 100 times that."""
     given = {"fast": every} if isinstance(every, int) else dict(every)
     if unknown := set(given) - set(STREAMS):
-        raise ValueError(f"every={every!r}: no stream is called {sorted(unknown)[0]!r}; there are {STREAMS}")
+        raise ValueError(f"every={every!r}: no stream is called {min(unknown)!r}; there are {STREAMS}")
     whole = {
         stream: value if isinstance(value, Schedule) else Schedule(every=value)
         for stream, value in given.items()

@@ -78,7 +78,9 @@ class Session:
     ) -> None:
         axis = anatomy.axis
         if axis is None:
-            raise ValueError("the anatomy is not settled: pass example=, or let the first training forward settle it")
+            raise ValueError(
+                "the anatomy is not settled: pass example=, or let the first training forward settle it"
+            )
         self.anatomy, self.axis = anatomy, axis
         self.layout: DepthLayout = layout_of(axis, model)
         shown = default_probes(axis, model) if probes is None else tuple(probes)
@@ -147,7 +149,7 @@ class Session:
                 self._rows += 1
                 if self._rows == SILENT_AFTER:
                     self._name_silent_sites()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - said, or raised, by the training thread
             self.error = self.error or error
 
     def _withdraw(self, where: str, reason: str) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from tests.recording.loops import ForeignGPT
@@ -205,7 +204,9 @@ def depth_attention(model: Any, seen: Captured, columns: int) -> dict[str, np.nd
             out["depth_attention"][target, column] = alpha[column].mean()
             out["depth_attention_std"][target, column] = alpha[column].std()
             out["source_rms"][target, column] = rms(source)
-            shares = [a * (v @ h) / (h @ h) for a, v, h in zip(alpha[column], tokens(source), read, strict=True)]
+            shares = [
+                a * (v @ h) / (h @ h) for a, v, h in zip(alpha[column], tokens(source), read, strict=True)
+            ]
             out["depth_contribution"][target, column] = float(np.mean(shares))
         if n > 1:
             out["depth_attention_entropy"][target] = (-(alpha * np.log(alpha)).sum(0)).mean() / math.log(n)
@@ -245,7 +246,9 @@ def outer_state(model: Any, seen: Captured) -> dict[str, np.ndarray]:
     out = {name: np.array(values) for name, values in rows.items()}
     residual = model.residual
     gates = [[side[b].gate for side in (residual.R, residual.W)] for b in range(len(boundaries))]
-    out["interface_gate"] = np.array([[1 / (1 + math.exp(-float(g.detach()))) for g in pair] for pair in gates])
+    out["interface_gate"] = np.array(
+        [[1 / (1 + math.exp(-float(g.detach()))) for g in pair] for pair in gates]
+    )
     first, last = tokens(seen.carries[0]), tokens(seen.outer_state)
     direct = []
     for token in range(len(first)):

@@ -67,7 +67,11 @@ def test_fresh_share(recorded: Recorded) -> None:
     model: Any = recorded.model
     name = getattr(getattr(model, "residual", None), "name", "")
     alphas = reference.depth_weights(model, recorded.seen) if name.endswith("attnres") else None
-    ends = {index for index in range(LAYERS) if model.residual.blocks.finishes(index)} if name == "hires" else set()
+    ends = (
+        {index for index in range(LAYERS) if model.residual.blocks.finishes(index)}
+        if name == "hires"
+        else set()
+    )
     close("fresh_share", recorded.row["fresh_share"], reference.fresh_share(recorded.seen, alphas, ends))
 
 
@@ -75,7 +79,9 @@ def test_parameter_gradients(recorded: Recorded) -> None:
     model, row = recorded.model, recorded.row
     if hasattr(model, "tower"):
         stages = [(("u", "alpha"), ("w", "beta")) for _ in model.tower]
-        prefixes = [[f"tower.{i}.{part}." for part in parts] for i, stage in enumerate(stages) for parts in stage]
+        prefixes = [
+            [f"tower.{i}.{part}." for part in parts] for i, stage in enumerate(stages) for parts in stage
+        ]
         others = {"embedding": ["letters.", "places."], "head": ["out."], "final_norm": ["last."]}
     else:
         prefixes = [[f"layers.{index}."] for index in range(LAYERS)]
@@ -90,7 +96,9 @@ def test_parameter_gradients(recorded: Recorded) -> None:
 
 def test_squared_groups_add_up_to_the_global_norm(recorded: Recorded) -> None:
     row = recorded.row
-    squares = [np.nansum(np.square(row[name])) for name in row if name.endswith("_grad_norm") and name != "grad_norm"]
+    squares = [
+        np.nansum(np.square(row[name])) for name in row if name.endswith("_grad_norm") and name != "grad_norm"
+    ]
     close("grad_norm", np.sqrt(sum(squares)), row["grad_norm"])
 
 

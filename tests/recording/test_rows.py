@@ -75,7 +75,9 @@ def test_micro_batches_are_one_row_equal_to_the_whole_batch(
         recorder.step(loss=total)
     parts = rows["fast"][0] | rows["slow"][0]
     for name in set(whole) - {"learning_rate", "recording_seconds", "step_seconds"}:
-        np.testing.assert_allclose(parts[name], whole[name], rtol=2e-4, atol=2e-6, equal_nan=True, err_msg=name)
+        np.testing.assert_allclose(
+            parts[name], whole[name], rtol=2e-4, atol=2e-6, equal_nan=True, err_msg=name
+        )
 
 
 def test_evaluation_passes_are_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +157,9 @@ def test_clipping_is_recorded_after_with_its_coefficient(
     np.testing.assert_allclose(row["clip_coefficient"], 0.05 / (before + 1e-6), rtol=1e-5)
 
 
-def test_before_clip_alone_gives_the_same_coefficient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_before_clip_alone_gives_the_same_coefficient(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = spy_on_rows(monkeypatch)
     model, inputs, targets = trained(build("prenorm"))
     optimizer = optimizer_of(model)
@@ -196,7 +200,9 @@ def test_gradients_under_a_grad_scaler_are_unscaled(tmp_path: Path, monkeypatch:
     assert (rows["fast"][0]["loss_scale"], rows["fast"][1]["loss_scale"]) == (1024, 1024)
 
 
-def test_without_an_optimizer_gradients_are_read_in_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_optimizer_gradients_are_read_in_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = spy_on_rows(monkeypatch)
     model, inputs, targets = trained(build("prenorm"))
     with Recorder(model, tmp_path / "run") as recorder:
@@ -336,11 +342,12 @@ def test_a_layer_whose_write_is_no_longer_what_is_added_is_withdrawn(
     optimizer = optimizer_of(model)
     recorder = Recorder(model, tmp_path / "run", optimizer=optimizer, example=inputs)
     factor = 0.5  # after the depth axis was found
-    loss = loss_of(model, inputs, targets)
-    loss.backward()
-    optimizer.step()
-    recorder.step(loss=loss)
-    with pytest.warns(UserWarning, match=r"layer 3.*withdrawn"):
+
+    def step_and_close() -> None:
+        one_step(model, optimizer, recorder, lambda: (inputs, targets))
         recorder.close()
+
+    with pytest.warns(UserWarning, match=r"layer 3.*withdrawn"):
+        step_and_close()
     assert np.isnan(rows["fast"][0]["state_rms"]).tolist() == [layer == 2 for layer in range(LAYERS)]
     assert "relative gap" in str(open_run(tmp_path / "run").missing)
