@@ -45,7 +45,9 @@ class Loop:
         self.recorder = None
         self.calls = 0
         if every is not None:
-            self.recorder = Recorder(self.model, folder, optimizer=self.optimizer, every={"fast": every, "slow": 100})
+            self.recorder = Recorder(
+                self.model, folder, optimizer=self.optimizer, every={"fast": every, "slow": 100}
+            )
 
     def run(self, steps: int) -> float:
         """Return the process CPU seconds of `steps` training steps."""
@@ -85,9 +87,13 @@ def compare(plain: Loop, recorded: Loop, pairs: int, steps: int) -> tuple[float,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--small", action="store_true", help="only the small model, where fixed costs dominate")
+    parser.add_argument(
+        "--small", action="store_true", help="only the small model, where fixed costs dominate"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, numpy {np.__version__}, Python {platform.python_version()}, 1 thread")
@@ -106,7 +112,10 @@ def main() -> None:
                 rows = recorded.recorder.report().rows
                 assert rows == due, f"{rows} rows recorded where {due} were due"
                 shutil.rmtree(folder)
-                print(f"{design:<18}{name:<42}{every:>6}{median:>9.3f}{f'{low:.3f} to {high:.3f}':>18}", flush=True)
+                print(
+                    f"{design:<18}{name:<42}{every:>6}{median:>9.3f}{f'{low:.3f} to {high:.3f}':>18}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -55,7 +55,9 @@ def __getattr__(name: str) -> Any:
     try:
         room, attribute = _HOMES[name]
     except KeyError:
-        raise AttributeError(f"module 'depthscope' has no attribute {name!r}; it has {', '.join(__all__)}") from None
+        raise AttributeError(
+            f"module 'depthscope' has no attribute {name!r}; it has {', '.join(__all__)}"
+        ) from None
     value = getattr(import_module(f"depthscope.{room}"), attribute)
     globals()[name] = value
     return value

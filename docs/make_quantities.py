@@ -1,6 +1,6 @@
 """Write docs/quantities.md from the quantities themselves.
 
-    python docs/make_quantities.py
+python docs/make_quantities.py
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ at the parameters before its step's update.
 
 def section(title: str, quantities: list[Quantity]) -> str:
     """Return one table of quantities that share their dims."""
-    lines = [f"## {title}", "", "| name | formula | unit | reduction | source and notes |", "|---|---|---|---|---|"]
+    lines = [
+        f"## {title}",
+        "",
+        "| name | formula | unit | reduction | source and notes |",
+        "|---|---|---|---|---|",
+    ]
     for each in quantities:
         notes = ". ".join(
             text.rstrip(".")

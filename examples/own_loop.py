@@ -1,7 +1,7 @@
 """A training loop of one's own with a recorder attached: the ten lines marked with (+).
 
-    python examples/own_loop.py runs/own-loop
-    depthscope serve runs
+python examples/own_loop.py runs/own-loop
+depthscope serve runs
 """
 
 import argparse
@@ -65,7 +65,9 @@ def batches(count: int, context: int = 64, size: int = 8):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("path", help="folder of the run")
     parser.add_argument("--steps", type=int, default=200)
     options = parser.parse_args()

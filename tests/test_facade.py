@@ -33,7 +33,9 @@ def test_the_public_names_are_these() -> None:
 def loaded_after(code: str) -> set[str]:
     """Return which heavy packages a fresh interpreter has loaded after `code`."""
     script = f"import sys; {code}; print(*[name for name in {HEAVY!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
     return set(done.stdout.split())
 
 
@@ -42,7 +44,9 @@ def test_importing_depthscope_loads_nothing_heavy() -> None:
 
 
 def test_reading_needs_no_torch_and_no_viewer() -> None:
-    assert loaded_after("import depthscope; depthscope.open; depthscope.find_runs; depthscope.findings") == set()
+    assert (
+        loaded_after("import depthscope; depthscope.open; depthscope.find_runs; depthscope.findings") == set()
+    )
 
 
 def test_recording_loads_torch_and_no_viewer() -> None:

@@ -16,16 +16,16 @@ from torch.utils.hooks import RemovableHandle
 from depthscope.anatomy import Anatomy, inspect_model, unwrap
 from depthscope.probes import Probe
 from depthscope.recording import registry
-from depthscope.recording.hooks import ModelHook
+from depthscope.recording.attaching import check_resume, checked_model, displace
 from depthscope.recording.optimizers import OptimizerReader, global_norm
 from depthscope.recording.packet import Packet
 from depthscope.recording.report import Report
+from depthscope.recording.root_hooks import attach_root
 from depthscope.recording.schedule import Schedule, schedules
 from depthscope.recording.session import RunDescription, Session, close_at_exit
 from depthscope.recording.strict import strict
+from depthscope.recording.values import Value, split, token_positions
 from depthscope.store import refuse_existing_rows
-
-Value = float | Tensor
 
 
 class Scaler(Protocol):
@@ -81,10 +81,10 @@ class Recorder:
     ) -> None:
         self.path = Path(path).absolute()
         self.closed = False
-        self._model, self._inner = _checked_model(model), unwrap(model)
+        self._model, self._inner = checked_model(model), unwrap(model)
         self._every = schedules(every)
-        _check_resume(resume, self.path)
-        _displace(model, self.path)
+        check_resume(resume, self.path)
+        displace(model, self.path)
         refuse_existing_rows(self.path)
         self._description = RunDescription(
             path=self.path, name=name or self.path.name, config=dict(config or {}), tags=tuple(tags)
@@ -116,9 +116,7 @@ class Recorder:
         if self._anatomy.settled:
             self._open_session()
         self._handles: list[RemovableHandle] = [
-            model.register_forward_pre_hook(_Before(self), with_kwargs=True),
-            model.register_forward_hook(_Completed(self)),
-            model.register_forward_hook(_After(self), always_call=True),
+            *attach_root(model, self),
             *self._optimizers.attach(),
         ]
         self._forward_completed = False
@@ -258,24 +256,31 @@ class Recorder:
             self._session.observer.streams = frozenset() if self._failure else recorded
 
     def before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Called by the root module's hook; a checkpoint's recomputation runs inside a backward and is no forward."""
+        """Called by the root module's hook. A checkpoint's recomputation runs inside a backward and is no forward."""
         recomputing = torch._C._current_graph_task_id() != -1
-        if not module.training or not torch.is_grad_enabled() or recomputing or self._failure:
-            return
+        if module.training and torch.is_grad_enabled() and not (recomputing or self._failure or self._inert):
+            self._guarded(lambda: self._begin_forward(args, kwargs))
+
+    def forward_completed(self) -> None:
+        """Called by the root module's hook when forward returned."""
+        self._forward_completed = True
+
+    def after_forward(self) -> None:
+        """Called by the root module's hook whether forward returned or raised."""
+        if not self._inert:
+            self._guarded(self._end_forward)
+
+    def _begin_forward(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if self._session is None:
             self._anatomy = self._anatomy.settle(self._inner, args, dict(kwargs))
             self._open_session()
             self._arm()
-        self._step_tokens += _positions(args, kwargs)
+        self._step_tokens += token_positions(args, kwargs)
         self._forward_completed = False
         if self._session is not None and self._session.observer.streams:
             self._session.observer.begin_forward()
 
-    def forward_completed(self) -> None:
-        self._forward_completed = True
-
-    def after_forward(self) -> None:
-        """Called by the root module's hook, whether forward returned or raised."""
+    def _end_forward(self) -> None:
         if self._session is None or not self._session.observer.live:
             return
         self._session.observer.end_forward(completed=self._forward_completed)
@@ -355,7 +360,7 @@ class Recorder:
             given["skipped"] = 0.0 if reader.stepped else 1.0
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             given["peak_memory"] = float(torch.cuda.max_memory_allocated())
-        on_device, on_host = _split(given)
+        on_device, on_host = split(given)
         tensors = [tensor for generation in generations for tensor in generation.tensors]
         on_host["recording_seconds"] = time.perf_counter() - started
         packet = Packet(
@@ -378,7 +383,7 @@ class Recorder:
             self._evaluated = {}
 
     def _submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
-        on_device, on_host = _split(values)
+        on_device, on_host = split(values)
         packet = Packet(
             stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
         )
@@ -409,82 +414,3 @@ class Recorder:
             if self._failure not in self._said:
                 self._said.add(self._failure)
                 warnings.warn(f"depthscope: {self._failure}; training goes on", stacklevel=3)
-
-
-class _Before(ModelHook):
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        recorder = self.recorder
-        if not recorder._inert and not torch.compiler.is_compiling():
-            recorder._guarded(lambda: recorder.before_forward(module, args, kwargs))
-
-
-class _Completed(ModelHook):
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        self.recorder.forward_completed()
-
-
-class _After(ModelHook):
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        recorder = self.recorder
-        if not recorder._inert and not torch.compiler.is_compiling():
-            recorder._guarded(recorder.after_forward)
-
-
-def _checked_model(model: nn.Module) -> nn.Module:
-    if not isinstance(model, nn.Module):
-        raise TypeError(
-            f"model is a {type(model).__name__}; expected the torch.nn.Module that the loop calls"
-        )
-    if type(model).__name__ == "OptimizedModule":
-        raise ValueError(
-            "the model is compiled already, and a compiled model ignores hooks attached later: attach the "
-            "recorder to the module first, then call torch.compile"
-        )
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        ranks = torch.distributed.get_world_size()
-        if ranks > 1:
-            raise RuntimeError(
-                f"this version records one process and found {ranks} ranks; it refuses rather than record one "
-                "rank's numbers as if they were the run's"
-            )
-    return model
-
-
-def _check_resume(resume: str, path: Path) -> None:
-    if resume not in ("auto", "never", "must"):
-        raise ValueError(f"resume={resume!r}: expected 'auto', 'never' or 'must'")
-    if resume == "must" and not (path / "run.json").exists():
-        raise FileNotFoundError(
-            f"resume='must', but there is no run at {path}; use resume='auto' to begin one"
-        )
-
-
-def _displace(model: nn.Module, path: Path) -> None:
-    for other in registry.displaced_by(model, path):
-        other.close()
-        print(f"depthscope: closed the earlier recorder of {other.path}, which this one replaces")
-
-
-def _positions(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
-    """Token positions of one forward: entries of the first integer tensor, or vectors of the first floating one."""
-    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
-    for tensor in tensors:
-        if not tensor.is_floating_point():
-            return tensor.numel()
-    return tensors[0].numel() // max(1, tensors[0].shape[-1]) if tensors else 0
-
-
-def _split(values: Mapping[str, Value]) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Part tensors, which travel with the moments, from numbers that the host knows."""
-    on_device = {name: value for name, value in values.items() if isinstance(value, Tensor)}
-    on_host = {name: float(value) for name, value in values.items() if not isinstance(value, Tensor)}
-    return on_device, on_host

@@ -1,0 +1,82 @@
+"""An answer to a panel's ask: the whole figure, or a patch with the runs that have new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dash import Patch, html
+
+from depthscope.app.state import Ask
+
+_BLANK: Mapping[str, Any] = {
+    "xaxis": {"visible": False},
+    "yaxis": {"visible": False},
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a panel shows."""
+
+    title: str
+    note: str = ""
+    figure: Mapping[str, Any] | None = None
+    """A plotly figure as a dict; None when there is nothing to draw."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Reasons by run name."""
+    warning: str = ""
+    definition: str = ""
+    empty: list[Any] = field(default_factory=list)
+    key: list[Any] = field(default_factory=list)
+    """What the colours and the hatching mean, for the header."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """For the drawer: run id to a few words, empty for runs that have the quantity."""
+
+
+def as_outputs(answer: Answer, ask: Ask) -> tuple[Any, str, str, str, list[Any]]:
+    """Return figure, title, note, warning and empty text of a panel, in the order of its outputs."""
+    warnings = [answer.warning, *(f"{name}: {reason}" for name, reason in answer.absent.items())]
+    text = "; ".join(filter(None, warnings)) if answer.figure is not None else ""
+    return _figure(answer, ask), answer.title, answer.note, text, [] if answer.figure else answer.empty
+
+
+def _figure(answer: Answer, ask: Ask) -> Any:
+    """Return the whole figure, or, when the page holds one with the same traces, a patch with what is new."""
+    layout = dict(answer.figure["layout"]) if answer.figure else dict(_BLANK)
+    traces = list(answer.figure["data"]) if answer.figure else []
+    shape = " ".join(f"{trace['meta'].get('run')}:{trace['meta']['role']}" for trace in traces)
+    layout["meta"] = {
+        **layout.get("meta", {}),
+        "asked": {**ask.mark, "shape": shape},
+        "missing": dict(answer.missing),
+    }
+    layout["uirevision"] = f"{','.join(ask.runs)}|{ask.metric}|{ask.mode}|{ask.log}"
+    if ask.changed is None or ask.shape != shape:
+        return {"data": traces, "layout": layout}
+    patch = Patch()
+    for place, trace in enumerate(traces):
+        if trace["meta"].get("run") in (None, *ask.changed):
+            patch["data"][place] = trace
+    patch["layout"] = layout
+    return patch
+
+
+def nothing_selected(runs_exist: bool, root: str) -> list[Any]:
+    """Return the words of a page without a run to show."""
+    if runs_exist:
+        return [html.P("No run is selected."), html.P("Select one in the drawer on the left.")]
+    return [
+        html.P(f"There are no runs in {root} yet; new ones appear here by themselves."),
+        html.P(
+            [
+                "To record four designs: ",
+                html.Code("depthscope demo"),
+                ", or in a training loop: ",
+                html.Code("depthscope.Recorder(model, path)"),
+            ]
+        ),
+    ]

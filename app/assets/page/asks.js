@@ -1,0 +1,69 @@
+/* Asks: what each panel wants from the server. One ask per panel is under way at a time; the newest wish
+   goes out when the answer is there, so that a fast slider never queues figures nobody will see. */
+(() => {
+  const ds = (window.depthscope = window.depthscope || {});
+  const wanted = {};
+  const pending = {};      // panel -> {key, since}
+  const shown = {};        // panel -> {key, versions}
+  const PATIENCE = 6000;   // ms; an answer that failed shows a toast, and the panel may ask again
+  const LOADING = 300;
+  const FINDINGS_EVERY = 10000;   // ms; findings are read, so they do not change with every new row
+
+  const OTHER_QUANTITY = ["fresh", "write"];   // modes that show another quantity than the menu's
+
+  const versionsOf = (view) => Object.fromEntries(view.runs.map((run) => [run.id, run.version]));
+
+  /** The questions of the page, each with only what its answer depends on. */
+  const questions = (view) => {
+    const runs = view.runs.map((run) => run.id);
+    const common = { runs, theme: ds.theme(), end: view.end };
+    const depth = { ...common, base: view.base, mode: view.mode, scale: view.scale, range: view.range, align: view.align };
+    const moment = { step: view.following ? null : view.shownStep, pins: view.pins, focus: view.focus };
+    return {
+      timeline: { runs },
+      findings: { runs, base: view.base },
+      profile: { ...depth, ...moment, metric: view.metric },
+      gradient: { ...depth, ...moment, metric: "grad_write_rms", mode: OTHER_QUANTITY.includes(view.mode) ? "absolute" : view.mode },
+      loss: { ...common, scale: view.scale, focus: view.focus },
+      maps: { ...depth, metric: view.metric },
+    };
+  };
+
+  const send = (panel) => {
+    const wish = wanted[panel];
+    if (!wish || (pending[panel] && performance.now() - pending[panel].since < PATIENCE)) return;
+    const before = shown[panel];
+    const same = before && before.key === wish.key;
+    const changed = same ? Object.keys(wish.versions).filter((id) => wish.versions[id] !== before.versions[id]) : null;
+    if (same && changed.length === 0) return;
+    if (same && panel === "findings" && performance.now() - before.at < FINDINGS_EVERY) return;
+    const since = performance.now();
+    pending[panel] = { key: wish.key, since };
+    if (!same) window.setTimeout(() => {
+      if (pending[panel]?.since === since) document.getElementById(`panel-${panel}`)?.classList.add("waiting");
+    }, LOADING);
+    window.dash_clientside.set_props(`ask-${panel}`, {
+      data: { ...wish.question, key: wish.key, versions: wish.versions, changed, shape: before?.shape ?? "" },
+    });
+  };
+
+  ds.onChange((view) => {
+    const versions = versionsOf(view);
+    for (const [panel, question] of Object.entries(questions(view))) {
+      wanted[panel] = { question, key: JSON.stringify(question), versions };
+      send(panel);
+    }
+  });
+
+  /** An answer arrived: `mark` is what it was asked with. */
+  ds.answered = (panel, mark) => {
+    if (!mark) return;
+    shown[panel] = { key: mark.key, versions: mark.versions, shape: mark.shape, at: performance.now() };
+    delete pending[panel];
+    document.getElementById(`panel-${panel}`)?.classList.remove("waiting");
+    send(panel);
+  };
+
+  /** Whether a panel has not yet got what it wants. */
+  ds.busy = (panel) => Boolean(pending[panel]) || !shown[panel] || wanted[panel]?.key !== shown[panel]?.key;
+})();

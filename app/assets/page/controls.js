@@ -1,0 +1,153 @@
+/* Buttons, menus and keys: each changes the state and nothing else. */
+(() => {
+  const ds = (window.depthscope = window.depthscope || {});
+  let live = true;
+  let finding = 0;
+
+  const toggleDifference = () => ds.change({ mode: ds.state.mode === "difference" ? "absolute" : "difference" });
+  const toggleLog = () => ds.change({ scale: ds.state.scale === "log" ? "linear" : "log" });
+  const help = () => {
+    const dialog = document.getElementById("help");
+    if (dialog.open) dialog.close(); else dialog.showModal();
+  };
+  const poll = () => window.dash_clientside.set_props("poll", { disabled: !live || document.hidden });
+  const toggleLive = () => {
+    live = !live;
+    poll();
+    showAge();
+  };
+  document.addEventListener("visibilitychange", poll);
+  const turnFinding = (by) => {
+    const count = document.querySelectorAll("#findings .finding").length;
+    finding = count ? (finding + by + count) % count : 0;
+    ds.showFinding();
+  };
+  ds.showFinding = () => {
+    const all = [...document.querySelectorAll("#findings .finding")];
+    finding = Math.min(finding, Math.max(all.length - 1, 0));
+    all.forEach((entry, i) => { entry.hidden = i !== finding; });
+    document.getElementById("finding-count").textContent = all.length ? `Finding ${finding + 1} of ${all.length}` : "Findings";
+  };
+
+  const actions = {
+    "toggle-run": (data) => ds.toggleRun(data.run),
+    "focus-run": (data) => (ds.resolve().runs.some((run) => run.id === data.run) ? ds.change({ focus: data.run }) : ds.toggleRun(data.run)),
+    "base-run": (data) => {
+      const held = ds.resolve().runs.some((run) => run.id === data.run);
+      if (!held) ds.toggleRun(data.run);
+      ds.change({ base: data.run });
+    },
+    set: (data) => ds.change({ [data.name]: data.value }),
+    previous: () => ds.goBy(-1),
+    next: () => ds.goBy(1),
+    play: () => ds.play(),
+    pin: () => ds.pinStep(),
+    unpin: (data) => ds.unpin(Number(data.step)),
+    live: toggleLive,
+    theme: () => ds.switchTheme(),
+    help,
+    "finding-previous": () => turnFinding(-1),
+    "finding-next": () => turnFinding(1),
+    evidence: (data) => ds.change({ metric: data.metric, mode: "absolute", step: Number(data.step), focus: data.run || ds.state.focus }),
+    "close-toast": () => window.dash_clientside.set_props("toast", { children: [] }),
+  };
+
+  document.addEventListener("click", (event) => {
+    const control = event.target.closest?.("[data-action]");
+    if (!control || control.getAttribute("aria-disabled") === "true") return;
+    if (control.tagName === "A") event.preventDefault();
+    actions[control.dataset.action]?.(control.dataset);
+  });
+  document.addEventListener("change", (event) => {
+    const menu = event.target.closest?.("select[data-name]");
+    if (menu) ds.change({ [menu.dataset.name]: menu.value });
+  });
+
+  const keys = {
+    ArrowLeft: (event) => ds.goBy(event.shiftKey ? -10 : -1),
+    ArrowRight: (event) => ds.goBy(event.shiftKey ? 10 : 1),
+    Home: () => ds.goTo(0),
+    End: () => ds.goTo(ds.resolve().last),
+    " ": () => ds.play(),
+    b: toggleDifference,
+    l: toggleLog,
+    p: () => ds.pinStep(),
+    "/": () => document.getElementById("search").focus(),
+    "?": help,
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.closest?.("input, select, textarea");
+    if (typing) {
+      if (event.target.id === "step-input" && event.key === "Enter") {
+        const step = Number.parseInt(event.target.value.replaceAll(",", ""), 10);
+        event.target.blur();
+        if (Number.isFinite(step)) ds.goTo(Math.max(step, 0));
+        ds.tell();
+      }
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    if (document.getElementById("help")?.open && event.key !== "?") return;
+    if (event.key === " " && event.target.closest?.("button, a")) return;
+    if (/^[1-9]$/.test(event.key)) return document.querySelectorAll("nav .page-tab")[Number(event.key) - 1]?.click();
+    const action = keys[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action(event);
+  });
+  document.addEventListener("focusout", (event) => { if (event.target.id === "step-input") ds.tell(); });
+
+  // Every segmented control and menu shows the state.
+  const press = (view) => {
+    for (const control of document.querySelectorAll('[data-action="set"]'))
+      control.setAttribute("aria-pressed", String(ds.state[control.dataset.name]) === control.dataset.value ? "true" : "false");
+    for (const menu of document.querySelectorAll("select[data-name]")) menu.value = ds.state[menu.dataset.name];
+    const one = view.runs.length < 2;
+    document.querySelector('[data-action="set"][data-value="difference"]')
+      ?.setAttribute("title", one ? "Select a second run to compare with the baseline" : "log2 of the ratio to the baseline (b)");
+  };
+  ds.onChange(press);
+
+  /** Values that may be below zero have no log axis; the control says so. */
+  ds.allowLog = (allowed) => {
+    const control = document.querySelector('[data-action="set"][data-value="log"]');
+    control.setAttribute("aria-disabled", allowed ? "false" : "true");
+    control.title = allowed ? "Logarithmic (l)" : "These values may be below zero, so they have no logarithm";
+  };
+
+  // "Live, updated 3 s ago": counted here from the age that came with the newest data.
+  const ago = (seconds) => {
+    if (seconds < 90) return `${Math.max(0, Math.round(seconds))} s ago`;
+    if (seconds < 5400) return `${Math.round(seconds / 60)} min ago`;
+    return seconds < 129600 ? `${Math.round(seconds / 3600)} h ago` : `${Math.round(seconds / 86400)} d ago`;
+  };
+  let newest = null;
+  const showAge = () => {
+    const element = document.getElementById("live");
+    if (!element) return;
+    const running = ds.catalogue.runs.some((run) => run.status === "live");
+    const when = newest === null ? "no data yet" : `updated ${ago((Date.now() - newest) / 1000)}`;
+    element.setAttribute("aria-pressed", live ? "true" : "false");
+    element.classList.toggle("running", live && running);
+    ds.fill(document.getElementById("live-text"), [
+      ds.make("span", { class: "wide" }, live ? (running ? "Live, " : "Live, none running, ") : "Paused, "), when,
+    ]);
+  };
+  window.setInterval(showAge, 1000);
+
+  /** The catalogue arrived: the first time the address is read and the page begins. */
+  let started = false;
+  ds.arrived = (catalogue) => {
+    ds.catalogue = catalogue;
+    newest = catalogue.age === null ? null : Date.now() - 1000 * catalogue.age;
+    if (!started) {
+      started = true;
+      ds.readAddress();
+      const menu = document.querySelector('select[data-name="metric"]');
+      if (![...menu.options].some((option) => option.value === ds.state.metric)) ds.state.metric = menu.options[0].value;
+    }
+    ds.tell();
+    showAge();
+  };
+})();

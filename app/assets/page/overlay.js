@@ -1,0 +1,142 @@
+/* What lies over the plots as HTML: cursors, pins, names at line ends, names of blocks and of maps.
+   Moving a line of CSS costs a fraction of a relayout, and names stay text. */
+(() => {
+  const ds = (window.depthscope = window.depthscope || {});
+  const { make, fill } = ds;
+  const LABEL_HEIGHT = 15;
+  const MOST_LABELS = 6;
+  const NAMED_BAND = 46;   // px
+  const MARKER_ROOM = 8;   // px a sublayer
+
+  ds.plot = (panel) => document.querySelector(`#graph-${panel} .js-plotly-plot`);
+  const drawn = (panel) => {
+    const gd = ds.plot(panel);
+    return gd && gd._fullLayout && gd._fullLayout.xaxis && gd.layout.meta?.panel ? gd : null;
+  };
+  const px = (value) => `${value.toFixed(1)}px`;
+
+  /** The step a run stands at: its newest row at or before the step shown. */
+  const standsAt = (run, view) => {
+    const steps = drawn("profile")?.layout.meta.steps || {};
+    if (view.align !== "step" && steps[run] !== undefined && steps[run] >= 0) return steps[run];
+    const entry = ds.catalogue.runs.find((other) => other.id === run);
+    return Math.min(view.shownStep, entry?.last_step ?? view.shownStep);
+  };
+
+  /** Push labels apart to 15 px, keeping their order and staying inside [top, bottom]. */
+  const spread = (labels, top, bottom) => {
+    const sorted = [...labels].sort((a, b) => a.y - b.y);
+    let floor = top;
+    for (const label of sorted) { label.y = Math.max(label.y, floor); floor = label.y + LABEL_HEIGHT; }
+    let ceiling = bottom;
+    for (const label of sorted.reverse()) { label.y = Math.min(label.y, ceiling); ceiling = label.y - LABEL_HEIGHT; }
+    return sorted;
+  };
+
+  const endLabels = (gd) => {
+    const { labels, focus } = gd.layout.meta;
+    const { xaxis, yaxis } = gd._fullLayout;
+    const lines = labels.filter((label) => !label.pin).length;
+    const kept = labels.filter((label) => label.y !== null && (lines <= MOST_LABELS || label.run === focus || label.run === null));
+    const placed = kept.map((label) => {
+      const y = yaxis.l2p(yaxis.d2l(label.y));
+      return { ...label, y: yaxis._offset + Math.min(Math.max(y, 0), yaxis._length) };
+    });
+    const left = xaxis._offset + xaxis._length + 10;
+    return spread(placed, yaxis._offset, yaxis._offset + yaxis._length).map((label) =>
+      make("span", { class: "end-label", "data-run": label.run, style: { left: px(left), top: px(label.y), "max-width": px(gd._fullLayout.width - left - 2) } },
+        make("span", { class: "end-dash", style: { background: label.slot ? ds.colour(label.slot) : "var(--text-muted)" } }),
+        make("span", { class: "end-name" }, label.text)));
+  };
+
+  const bandNames = (gd) => {
+    const { bands } = gd.layout.meta;
+    const { xaxis } = gd._fullLayout;
+    const placed = bands.map((band) => ({ ...band, left: xaxis.l2p(band.x0), right: xaxis.l2p(band.x1) }));
+    const named = Math.min(...placed.map((band) => band.right - band.left)) >= NAMED_BAND;
+    const room = Math.min(...placed.map((band) => band.right - band.left));
+    if (room < 10) return [];
+    return placed
+      .map((band) => ({ ...band, middle: (band.left + band.right) / 2 }))
+      .filter((band) => band.middle > 0 && band.middle < xaxis._length)
+      .map((band) => make("span", { class: "band-name", style: { left: px(xaxis._offset + band.middle) } },
+        named ? `block ${band.block}` : String(band.block)));
+  };
+
+  const profile = (panel) => {
+    const gd = drawn(panel);
+    const overlay = document.getElementById(`overlay-${panel}`);
+    if (!gd) return fill(overlay, []);
+    const { xaxis } = gd._fullLayout;
+    const sublayers = Math.abs(xaxis.range[1] - xaxis.range[0]) <= 1.01
+      ? Math.max(...Object.values(gd.layout.meta.layers).map((entry) => entry.kinds.length))
+      : Math.abs(xaxis.range[1] - xaxis.range[0]);
+    gd.classList.toggle("no-markers", xaxis._length / sublayers < MARKER_ROOM);
+    fill(overlay, [...bandNames(gd), ...endLabels(gd)]);
+  };
+
+  const loss = (view) => {
+    const gd = drawn("loss");
+    const overlay = document.getElementById("overlay-loss");
+    if (!gd) return fill(overlay, []);
+    const { xaxis, yaxis } = gd._fullLayout;
+    const x = xaxis.l2p(standsAt(view.base, view));
+    const cursor = x < -0.5 || x > xaxis._length + 0.5 ? [] : [
+      make("span", { class: "cursor", style: { left: px(xaxis._offset + x), top: px(yaxis._offset), height: px(yaxis._length) } }),
+      make("span", { class: "cursor-label strong", style: { left: px(xaxis._offset + x) } }, ds.count(standsAt(view.base, view))),
+    ];
+    fill(overlay, [...cursor, ...endLabels(gd)]);
+  };
+
+  const oneMap = (gd, entry, view) => {
+    const xaxis = gd._fullLayout[`xaxis${entry.axis}`];
+    const yaxis = gd._fullLayout[`yaxis${entry.axis}`];
+    const inside = (x) => x >= -0.5 && x <= xaxis._length + 0.5;
+    const line = (kind, step) => {
+      const x = xaxis.l2p(step);
+      return inside(x) && step <= entry.last
+        ? [make("span", { class: kind, style: { left: px(xaxis._offset + x), top: px(yaxis._offset), height: px(yaxis._length) } })]
+        : [];
+    };
+    const step = standsAt(entry.run, view);
+    const x = xaxis.l2p(step);
+    const title = make("span", { class: "map-title", style: { left: px(xaxis._offset + 2), "max-width": px(xaxis._length - 8) } },
+      make("span", { class: "end-dash", style: { background: ds.colour(entry.slot) } }), entry.name);
+    const number = make("span", { class: "cursor-label", style: { left: px(xaxis._offset + x) } }, ds.count(step));
+    return [title, ...view.pins.flatMap((pin) => line("map-pin", pin)), ...line("map-cursor", step), ...(inside(x) ? [number] : [])];
+  };
+
+  const maps = (view) => {
+    const gd = drawn("maps");
+    const overlay = document.getElementById("overlay-maps");
+    if (!gd) return fill(overlay, []);
+    overlay.classList.toggle("signed", Boolean(gd.layout.meta.signed));
+    fill(overlay, gd.layout.meta.maps.flatMap((entry) => oneMap(gd, entry, view)));
+    // The number of the step gives way where a map's name needs the room.
+    const titles = [...overlay.querySelectorAll(".map-title")].map((title) => title.getBoundingClientRect());
+    for (const number of overlay.querySelectorAll(".cursor-label")) {
+      const box = number.getBoundingClientRect();
+      const covered = titles.some((title) => box.left < title.right + 6 && box.right > title.left && box.top < title.bottom);
+      number.classList.toggle("covered", covered);
+    }
+  };
+
+  ds.drawOverlays = (view = ds.resolve()) => {
+    for (const panel of ["profile", "gradient"]) profile(panel);
+    loss(view);
+    maps(view);
+  };
+  ds.onChange((view) => { loss(view); maps(view); });
+
+  /** Called when a graph has its figure: from then on overlays follow every draw and zoom. */
+  ds.follow = (panel) => {
+    const gd = ds.plot(panel);
+    if (!gd || !gd.on) return window.requestAnimationFrame(() => ds.follow(panel));
+    if (!gd.dataset.followed) {
+      gd.dataset.followed = "yes";
+      gd.on("plotly_afterplot", () => ds.drawOverlays());
+      ds.listen(panel, gd);
+    }
+    ds.drawOverlays();
+  };
+})();

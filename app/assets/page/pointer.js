@@ -1,0 +1,66 @@
+/* Hover text and clicks on the plots. The text is built as text nodes: value, run, sublayer, step. */
+(() => {
+  const ds = (window.depthscope = window.depthscope || {});
+  const { make } = ds;
+
+  const threeDigits = (value) => {
+    if (Number.isNaN(value)) return "NaN";
+    if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+    const size = Math.abs(value);
+    const text = value !== 0 && (size < 1e-4 || size >= 1e6)
+      ? value.toExponential(2).replace("e+", "e")
+      : String(Number(value.toPrecision(3)).toPrecision(size >= 100 ? undefined : 3));
+    return text.replaceAll("-", "−");
+  };
+  ds.threeDigits = threeDigits;
+
+  const nameOf = (id) => ds.catalogue.runs.find((run) => run.id === id)?.name || "";
+
+  const place = (meta, run, layer) => {
+    const entry = (meta.layers || {})[run];
+    if (!entry) return "";
+    const kind = { mlp: "MLP", attention: "attention" }[entry.kinds[layer - 1]] || "other";
+    const block = new Set(entry.blocks).size > 1 ? `, block ${entry.blocks[layer - 1]}` : "";
+    return `sublayer ${layer}, ${kind}${block}`;
+  };
+
+  const describe = (gd, point) => {
+    const meta = gd.layout.meta;
+    const { run, role, step, kind, text } = point.data.meta || {};
+    if (role === "reference") return [threeDigits(point.y), text, "equal uncorrelated writes", ""];
+    if (role === "map") {
+      const value = meta.log ? 10 ** point.z : point.z;
+      return [threeDigits(value), nameOf(run), place(meta, run, point.y), `step ${ds.count(ds.stepUnder(run, point))}`];
+    }
+    if (meta.panel === "loss") return [threeDigits(point.y), nameOf(run), "", `step ${ds.count(point.x)}`];
+    const layer = role === "mark" ? Math.round(point.x) : point.pointIndex + 1;
+    return [role === "mark" ? kind : threeDigits(point.y), nameOf(run), place(meta, run, layer), `step ${ds.count(step)}`];
+  };
+
+  /** The recorded step of a run that a point of its map stands for. */
+  ds.stepUnder = (run, point) => ds.nearestStep([{ id: run }], point.x) ?? Math.round(point.x);
+
+  const show = (gd, event) => {
+    const point = event.points[0];
+    const [value, run, where, when] = describe(gd, point);
+    const tip = document.getElementById("tooltip");
+    tip.replaceChildren(make("div", {}, make("strong", {}, value), ` ${run}`), ...[where, when].filter(Boolean).map((line) => make("div", {}, line)));
+    tip.hidden = false;
+    const box = tip.getBoundingClientRect();
+    const { clientX, clientY } = event.event;
+    const right = clientX + 14 + box.width < window.innerWidth;
+    tip.style.left = `${right ? clientX + 14 : clientX - 14 - box.width}px`;
+    tip.style.top = `${Math.min(Math.max(clientY - box.height / 2, 4), window.innerHeight - box.height - 4)}px`;
+  };
+  const hide = () => { document.getElementById("tooltip").hidden = true; };
+
+  ds.listen = (panel, gd) => {
+    gd.on("plotly_hover", (event) => show(gd, event));
+    gd.on("plotly_unhover", hide);
+    gd.addEventListener("mouseleave", hide);
+    if (panel === "maps") gd.on("plotly_click", (event) => {
+      const point = event.points.find((entry) => entry.data.meta?.role === "map");
+      if (point) ds.goTo(ds.stepUnder(point.data.meta.run, point));
+    });
+  };
+})();

@@ -1,0 +1,234 @@
+"""Depth profile, the answers: from a panel's ask to what the panel shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from dash import html
+
+from depthscope.app.answer import Answer
+from depthscope.app.panel import empty_words
+from depthscope.app.reading import CachedRun
+from depthscope.app.state import Ask
+from depthscope.figures import (
+    MOST_LINES,
+    MOST_MAPS,
+    Labelled,
+    Limits,
+    Look,
+    LossOptions,
+    MapOptions,
+    ProfileOptions,
+    depth_map_data,
+    depth_map_plotly,
+    depth_profile_data,
+    depth_profile_plotly,
+    heading,
+    is_signed,
+    limits_of,
+    loss_data,
+    loss_plotly,
+    quantity_shown,
+    shortened,
+    significant,
+    theme,
+)
+from depthscope.quantities import quantity as look_up
+
+_SWATCHES = 13
+
+
+def profile_answer(
+    ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int], *, end_labels: bool
+) -> Answer:
+    """Answer for a profile over depth: the state panel and the gradient panel."""
+    title, note = heading(ask.metric, ask.mode)
+    name = quantity_shown(ask.metric, ask.mode)
+    base = next((run for run in runs if run.id == ask.base), None)
+    note = _difference_note(ask, base) if ask.mode == "difference" and base else note
+    note = f"{note}, at equal {_FOOTING[ask.align]}" if ask.align != "step" else note
+    reason = _no_difference(ask, runs)
+    if reason:
+        return Answer(title=title, note=note, empty=empty_words(reason), definition=definition(name))
+    options = ProfileOptions(
+        quantity=ask.metric,
+        mode=ask.mode,
+        step=ask.step,
+        pins=ask.pins,
+        pinned_runs=[ask.focus] if len(runs) > 2 and ask.focus else [run.id for run in runs],
+        baseline=ask.base,
+        align=ask.align,
+    )
+    data = depth_profile_data(runs, options)
+    if not data.arrays:
+        return Answer(title=title, note=note, empty=_why_empty(data, name), missing=_missing(data, name))
+    look = Look(theme=theme(ask.theme), slots=slots, focus=ask.focus, host="page")
+    figure = depth_profile_plotly(
+        data, look=look, log=ask.log, limits=_common_limits(ask, runs), end_labels=end_labels
+    )
+    warnings = [figure["layout"]["meta"]["unusual"]]
+    if len(data.arrays) > MOST_LINES:
+        warnings.append(f"{MOST_LINES} of {len(data.arrays)} runs")
+    return Answer(
+        title=title,
+        note=note,
+        figure=figure,
+        absent=_by_name(data),
+        warning=", ".join(filter(None, warnings)),
+        definition=definition(name),
+        missing=_missing(data, name),
+    )
+
+
+def map_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -> Answer:
+    """Answer for the maps."""
+    name = quantity_shown(ask.metric, ask.mode)
+    signed = is_signed(ask.metric, ask.mode)
+    data = depth_map_data(runs, MapOptions(quantity=ask.metric, mode=ask.mode, baseline=ask.base))
+    title = str(data.attributes["title"])
+    base = next((run for run in runs if run.id == ask.base), None)
+    note = _difference_note(ask, base) if ask.mode == "difference" and base else str(data.attributes["note"])
+    reason = _no_difference(ask, runs)
+    if reason or not data.arrays:
+        words = empty_words(reason) if reason else _why_empty(data, name)
+        return Answer(title=title, note=note, empty=words, definition=definition(name))
+    log = ask.log and not signed
+    limits = _limits(ask, data, log)
+    look = Look(theme=theme(ask.theme), slots=slots, focus=ask.focus, host="page")
+    figure = depth_map_plotly(data, look=look, log=log, limits=limits, end=ask.end)
+    meta = figure["layout"]["meta"]
+    scale = "each map on its own scale" if limits is None else "one scale for all runs"
+    left_out = f"the first {MOST_MAPS} of {len(data.arrays)} runs" if meta["left_out"] else ""
+    crashed = [f"{run.name} crashed at step {run.last_step}" for run in runs if run.status == "crashed"]
+    return Answer(
+        title=title,
+        note=", ".join(filter(None, (note, scale if len(data.arrays) > 1 or limits is None else ""))),
+        figure=figure,
+        absent=_by_name(data),
+        warning=", ".join(filter(None, (left_out, *crashed, meta["unusual"]))),
+        definition=definition(name),
+        key=_key(figure, limits, log, _hatched(data, meta["partial"], runs)),
+    )
+
+
+def loss_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -> Answer:
+    """Answer for the loss panel."""
+    data = loss_data(runs, LossOptions())
+    title = str(data.attributes["title"])
+    if not data.arrays:
+        remedy = "Give it to the recorder with every step:"
+        words = empty_words(
+            "No loss was recorded." if data.absent else "No run is selected.",
+            remedy,
+            "recorder.step(loss=loss)",
+        )
+        return Answer(title=title, empty=words)
+    look = Look(theme=theme(ask.theme), slots=slots, focus=ask.focus, host="page")
+    return Answer(
+        title=title,
+        note=str(data.attributes["note"]),
+        figure=loss_plotly(data, look=look, end=ask.end),
+        absent=_by_name(data),
+    )
+
+
+_FOOTING = {"step": "step", "tokens": "tokens", "loss": "validation loss"}
+
+
+def definition(name: str) -> str:
+    """Return what a quantity is, for the tooltip on a panel's title: name, formula, reduction, source."""
+    entry = look_up(name)
+    lines = (entry.long_name, entry.formula, entry.reduction, entry.note, f"Source: {entry.source}")
+    return "\n".join(filter(None, lines))
+
+
+def _no_difference(ask: Ask, runs: Sequence[CachedRun]) -> str:
+    if ask.mode != "difference" or len(runs) > 1:
+        return ""
+    return "A difference needs a second run: select one in the drawer; the starred run is the baseline."
+
+
+def _difference_note(ask: Ask, base: CachedRun) -> str:
+    return f"{'difference' if is_signed(ask.metric) else 'log2 ratio'} to {shortened(base.name, 20)}"
+
+
+def _common_limits(ask: Ask, runs: Sequence[CachedRun]) -> Limits | None:
+    """The scale of all recorded steps, so that the axis stands still while the step moves."""
+    data = depth_map_data(runs, MapOptions(quantity=ask.metric, mode=ask.mode, baseline=ask.base))
+    log = ask.log and not is_signed(ask.metric, ask.mode)
+    return limits_of(data.arrays.values(), robust=ask.range != "full", log=log)
+
+
+def _limits(ask: Ask, data: Labelled, log: bool) -> Limits | None:
+    if ask.range == "own":
+        return None
+    signed = bool(data.attributes["signed"])
+    return limits_of(data.arrays.values(), robust=ask.range == "shared", log=log, symmetric=signed)
+
+
+def _by_name(data: Labelled) -> dict[str, str]:
+    return {data.names[run]: reason for run, reason in data.absent.items()}
+
+
+def _missing(data: Labelled, name: str) -> dict[str, str]:
+    """Say in the drawer, briefly, which runs lack the quantity."""
+    label = look_up(name).label.partition(",")[0].lower()
+    return {run: (f"no {label}" if run in data.absent else "") for run in data.names}
+
+
+def _why_empty(data: Labelled, name: str) -> list[Any]:
+    if not data.absent:
+        return empty_words("No run is selected.", "Select one in the drawer on the left.")
+    reasons = sorted(set(data.absent.values()))
+    label = look_up(name).label
+    if len(reasons) == 1:
+        return empty_words(f"{label}: {reasons[0]}.", *_remedy(reasons[0], name))
+    return [html.P(f"{data.names[run]}: {reason}.") for run, reason in list(data.absent.items())[:6]]
+
+
+def _remedy(reason: str, name: str) -> tuple[str, str]:
+    if "not recorded" not in reason:
+        return "", ""
+    return "The default probes record it:", "depthscope.Recorder(model, path, every=10)"
+
+
+def _hatched(data: Labelled, partial: Sequence[str], runs: Sequence[CachedRun]) -> str:
+    """Say what the hatching in the maps means; empty without any."""
+    words = []
+    if any(not array["reachable"].values.all() for array in data.arrays.values()):
+        words.append("not defined")
+    if partial:
+        live = all(run.status == "live" for run in runs if run.id in partial)
+        words.append("not recorded yet" if live else "not recorded")
+    return " or ".join(words)
+
+
+def _key(figure: Mapping[str, Any], limits: Limits | None, log: bool, hatched: str) -> list[Any]:
+    """Return the key in the panel's header: flat swatches with both ends written, and what hatching means."""
+    parts: list[Any] = []
+    if limits is not None:
+        scale = figure["layout"]["coloraxis"]["colorscale"]
+        low = f"{'≤ ' if limits.clips_low else ''}{significant(limits.low, 2)}"
+        high = f"{'≥ ' if limits.clips_high else ''}{significant(limits.high, 2)}"
+        swatches = [
+            html.Span(style={"background": _colour(scale, i / (_SWATCHES - 1))}) for i in range(_SWATCHES)
+        ]
+        title = f"colours from {low} to {high}, {'logarithmic' if log else 'linear'}"
+        parts.append(
+            html.Span([low, html.Span(swatches, className="swatches"), high], className="scale", title=title)
+        )
+    if hatched:
+        parts.append(html.Span([html.Span(className="hatch"), hatched], className="hatch-key"))
+    return parts
+
+
+def _colour(scale: Sequence[Sequence[Any]], place: float) -> str:
+    """Return the colour at `place` (0 to 1) of a plotly colour scale, mixed linearly."""
+    for (low, first), (high, second) in pairwise(scale):
+        if place <= high + 1e-9:
+            share = (place - low) / (high - low)
+            pairs = ((int(first[i : i + 2], 16), int(second[i : i + 2], 16)) for i in (1, 3, 5))
+            return "#" + "".join(f"{round(a + share * (b - a)):02X}" for a, b in pairs)
+    return str(scale[-1][1])

@@ -1,0 +1,174 @@
+"""The frame around every page: header, run drawer, step bar, help; filled by the scripts in assets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import dcc, html
+
+from depthscope.app.controls import icon, icon_button, segments
+
+POLL_MS = 2000
+KEYS: tuple[tuple[str, str], ...] = (
+    ("← →", "previous and next step, with shift ten"),
+    ("Home End", "first and newest step"),
+    ("space", "play the steps"),
+    ("p", "pin or unpin the step"),
+    ("b", "difference to the baseline"),
+    ("l", "log or linear"),
+    ("1 … 9", "pages"),
+    ("/", "search runs"),
+    ("?", "this help"),
+)
+
+
+def shell(pages: list[tuple[str, str, str]], page: Any, catalogue: dict[str, Any]) -> html.Div:
+    """Return the whole document: `pages` are (name, title, address), `page` the content of the one shown."""
+    return html.Div(
+        id="app",
+        children=[
+            dcc.Store(id="catalogue", data=catalogue),
+            dcc.Store(id="timeline"),
+            dcc.Store(id="ask-timeline"),
+            dcc.Store(id="seen-catalogue"),
+            dcc.Store(id="seen-timeline"),
+            dcc.Interval(id="poll", interval=POLL_MS),
+            html.A("Skip to the page", href="#page", className="skip"),
+            header(pages),
+            drawer(),
+            html.Main(page, id="page", tabIndex="-1"),
+            step_bar(),
+            help_dialog(),
+            html.Div(id="tooltip", hidden=True, role="tooltip"),
+            html.Div(id="toast", role="alert"),
+        ],
+    )
+
+
+def header(pages: list[tuple[str, str, str]]) -> html.Header:
+    tabs = [
+        html.A(title, href=address, className="page-tab", **_current(place == 0))
+        for place, (_, title, address) in enumerate(pages)
+    ]
+    return html.Header(
+        id="header",
+        children=[
+            html.Div([icon("logo"), html.Strong("depthscope")], className="brand"),
+            html.Nav(tabs, **{"aria-label": "Pages"}),
+            html.Div(
+                className="tools",
+                children=[
+                    html.Button(
+                        [html.Span(className="dot"), html.Span(id="live-text")],
+                        id="live",
+                        type="button",
+                        className="button",
+                        title="New rows appear as they are recorded; press to pause",
+                        **{"data-action": "live", "aria-label": "Live"},
+                    ),
+                    icon_button("theme", "theme", "Switch between light and dark"),
+                    html.Button(
+                        "?",
+                        type="button",
+                        className="button square",
+                        title="Keys (?)",
+                        **{"data-action": "help", "aria-label": "Help: keys"},
+                    ),
+                ],
+            ),
+        ],
+    )
+
+
+def drawer() -> html.Aside:
+    return html.Aside(
+        id="drawer",
+        **{"aria-label": "Runs"},
+        children=[
+            html.Div(
+                className="search",
+                children=[
+                    icon("search"),
+                    dcc.Input(
+                        id="search", type="text", placeholder="Search runs", autoComplete="off", debounce=True
+                    ),
+                    html.Kbd("/"),
+                ],
+            ),
+            html.Div([html.Span(id="runs-count"), html.Span("last step")], className="runs-head"),
+            html.Ul(id="runs"),
+            html.Div(
+                className="hints",
+                children=[
+                    html.Div([html.Kbd("← →"), html.Span("step, with shift ten")]),
+                    html.Div([html.Kbd("b"), html.Span("difference to baseline")]),
+                    html.Div([html.Kbd("?"), html.Span("all keys")]),
+                ],
+            ),
+        ],
+    )
+
+
+def step_bar() -> html.Footer:
+    return html.Footer(
+        id="stepbar",
+        **{"aria-label": "Step"},
+        children=[
+            html.Div(
+                className="transport",
+                children=[
+                    icon_button("previous", "previous", "Previous step (←)"),
+                    icon_button("play", "play", "Play (space)", id="play"),
+                    icon_button("next", "next", "Next step (→)"),
+                ],
+            ),
+            html.Label("Step", htmlFor="step-input"),
+            dcc.Input(id="step-input", type="text", inputMode="numeric", autoComplete="off", debounce=True),
+            html.Span(id="step-of"),
+            icon_button("pin", "pin", "Pin this step (p)", id="pin"),
+            html.Div(
+                id="slider",
+                role="slider",
+                tabIndex="0",
+                **{"aria-label": "Step", "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0"},
+                children=[
+                    html.Div(id="slider-pins"),
+                    html.Div(id="slider-label"),
+                    html.Div(id="slider-track"),
+                    html.Div(id="slider-past"),
+                    html.Div(id="slider-ticks"),
+                    html.Div(id="slider-thumb"),
+                    html.Div(id="slider-phases"),
+                ],
+            ),
+            html.Div(
+                className="alignment",
+                children=[
+                    html.Span("Compare at equal"),
+                    segments("align", (("step", "step"), ("tokens", "tokens"), ("loss", "validation loss"))),
+                ],
+            ),
+        ],
+    )
+
+
+def help_dialog() -> html.Dialog:
+    rows = [html.Div([html.Dt(html.Kbd(key)), html.Dd(text)]) for key, text in KEYS]
+    return html.Dialog(
+        id="help",
+        **{"aria-label": "Keys"},
+        children=[
+            html.Div(
+                [html.Strong("Keys"), icon_button("close", "help", "Close")],
+                className="dialog-head",
+            ),
+            html.Dl(rows),
+            html.P(
+                "Click a column of a map to go to its step; drag in a chart to zoom, double click to return."
+            ),
+        ],
+    )
+
+
+def _current(current: bool) -> dict[str, str]:
+    return {"aria-current": "page"} if current else {}

@@ -1,0 +1,83 @@
+"""What the browser asks for, checked: ids must be known, names must exist, numbers must be numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_args
+
+from depthscope.figures import ALIGNMENTS, MODES, RANGES, Alignment, Mode, Range, ThemeName
+from depthscope.quantities import QUANTITIES
+
+LAYER_QUANTITIES: tuple[str, ...] = tuple(
+    name for name, entry in QUANTITIES.items() if entry.dims == ("layer",)
+)
+DEFAULT_QUANTITY = "state_logrms"
+_MOST_RUNS = 200
+_MOST_PINS = 8
+Choice = TypeVar("Choice", bound=str)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """One panel's question."""
+
+    runs: tuple[str, ...]
+    """Opaque ids of the selected runs, in slot order; unknown ones are left out."""
+    base: str | None
+    focus: str | None
+    metric: str
+    mode: Mode
+    log: bool
+    range: Range
+    align: Alignment
+    step: int | None
+    pins: tuple[int, ...]
+    end: int | None
+    theme: ThemeName
+    changed: tuple[str, ...] | None
+    """None: everything is new. Otherwise the figure is on the page, and these runs have new rows."""
+    shape: str
+    """Which traces the figure on the page has."""
+    mark: Mapping[str, Any]
+    """Sent back with the answer, so that the page knows what it got."""
+
+
+def read_ask(data: Any, known: Collection[str]) -> Ask:
+    """Return the question in `data`, whatever the browser sent; what makes no sense becomes the default."""
+    given: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
+    runs = _ids(given.get("runs"), known)[:_MOST_RUNS]
+    changed = given.get("changed")
+    return Ask(
+        runs=runs,
+        base=_one_of(given.get("base"), runs, None),
+        focus=_one_of(given.get("focus"), runs, None),
+        metric=_one_of(given.get("metric"), LAYER_QUANTITIES, DEFAULT_QUANTITY),
+        mode=_one_of(given.get("mode"), MODES, "absolute"),
+        log=given.get("scale") != "linear",
+        range=_one_of(given.get("range"), RANGES, "shared"),
+        align=_one_of(given.get("align"), ALIGNMENTS, "step"),
+        step=_step(given.get("step")),
+        pins=tuple(step for step in map(_step, _list(given.get("pins"))) if step is not None)[:_MOST_PINS],
+        end=_step(given.get("end")),
+        theme=_one_of(given.get("theme"), get_args(ThemeName), "light"),
+        changed=None if changed is None else _ids(changed, runs),
+        shape=str(given.get("shape", "")),
+        mark={"key": given.get("key"), "versions": given.get("versions")},
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _ids(value: Any, known: Collection[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(item for item in _list(value) if isinstance(item, str) and item in known))
+
+
+def _one_of(value: Any, choices: Collection[Choice], otherwise: Any) -> Any:
+    return value if isinstance(value, str) and value in choices else otherwise
+
+
+def _step(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None

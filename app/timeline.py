@@ -1,0 +1,61 @@
+"""A run's recorded steps as segments, and the phases of its learning rate, for the step bar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from depthscope.app.reading import CachedRun
+
+_MOST_SEGMENTS = 500
+
+
+def timeline(run: CachedRun) -> dict[str, Any]:
+    """Return ``segments`` (first, last, distance) and ``phases`` (name, start, stop) of a run."""
+    steps = run.steps("fast") if "fast" in run.streams else np.empty(0, np.int64)
+    return {"segments": segments(steps), "phases": phases(run.config)}
+
+
+def segments(steps: npt.NDArray[np.int64]) -> list[list[int]]:
+    """Return runs of equally spaced steps, each [first, last, distance]; a million even steps are one.
+
+    Steps without any order, past a few hundred segments, are thinned rather than sent whole.
+    """
+    found: list[list[int]] = []
+    place = 0
+    while place < steps.size:
+        first = int(steps[place])
+        if place + 1 == steps.size:
+            found.append([first, first, 1])
+            break
+        distance = int(steps[place + 1] - steps[place])
+        gaps = np.diff(steps[place:])
+        other = np.flatnonzero(gaps != distance)
+        length = int(other[0]) if other.size else gaps.size
+        found.append([first, int(steps[place + length]), max(distance, 1)])
+        place += length + 1
+        if len(found) > _MOST_SEGMENTS:
+            kept = steps[:: max(1, steps.size // _MOST_SEGMENTS)]
+            return [[int(step), int(step), 1] for step in kept]
+    return found
+
+
+def phases(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return warm-up, constant and decay as the configuration's `schedule` has them; empty without one."""
+    schedule = config.get("schedule")
+    if not isinstance(schedule, Mapping):
+        return []
+    warmup, decay, total = (_step(schedule.get(key)) for key in ("warmup", "decay_start", "total"))
+    if total is None:
+        return []
+    bounds = [("warm-up", 0, warmup or 0), ("constant", warmup or 0, total if decay is None else decay)]
+    if decay is not None:
+        bounds.append(("decay", decay, total))
+    return [{"name": name, "start": start, "stop": stop} for name, start, stop in bounds if 0 <= start < stop]
+
+
+def _step(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -1,0 +1,58 @@
+"""How findings say numbers and places: two or three significant digits, names of the depth axis in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def significant(value: float, digits: int = 2) -> str:
+    """Write `value` with `digits` significant digits: 1.6, 36, 0.44, 1200; powers of ten only far from 1."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "minus infinite"
+    if value == 0:
+        return "0"
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    power = int(exponent)
+    if not -4 <= power < 6:
+        return f"{mantissa}e{power}"
+    decimals = digits - 1 - power
+    return f"{round(value, decimals):.{max(decimals, 0)}f}"
+
+
+def times(ratio: float) -> str:
+    """Write a ratio: ``1.6×``."""
+    return f"{significant(ratio)}×"
+
+
+def span(low: float, high: float) -> str:
+    """Write a range: ``1.9–2.5``, or one number where both ends read the same."""
+    first, last = significant(low), significant(high)
+    return first if first == last else f"{first}–{last}"
+
+
+def percent(share: float) -> str:
+    """Write a share: 0.4123 is ``41 %``, 0.01 is ``1 %``, 0.0123 is ``1.2 %``."""
+    text = significant(100 * share)
+    return f"{text.removesuffix('.0')} %"
+
+
+def target_words(name: str, index: int) -> str:
+    """Name target `index` (counted from 1): ``sublayer 14``, or ``the final read`` for the target `output`."""
+    return "the final read" if name == "output" else f"sublayer {index}"
+
+
+def source_words(name: str) -> str:
+    """Name a source: ``the embedding``, else its own label (``block 2``, ``sublayer 7``)."""
+    return "the embedding" if name == "embedding" else name
+
+
+def layers_words(layers: Sequence[int]) -> str:
+    """Name layers counted from 1: ``sublayer 3``, ``sublayers 3, 4 and 9``, ``24 sublayers``."""
+    if len(layers) == 1:
+        return f"sublayer {layers[0]}"
+    if len(layers) > 4:
+        return f"{len(layers)} sublayers"
+    return f"sublayers {', '.join(map(str, layers[:-1]))} and {layers[-1]}"

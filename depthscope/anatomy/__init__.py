@@ -1,0 +1,22 @@
+"""Finding the depth axis of a model: blocks, sublayers, and where each read, write and state passes."""
+
+from depthscope.anatomy.anatomy import Anatomy, inspect_model
+from depthscope.anatomy.blocks import Candidate
+from depthscope.anatomy.error import AnatomyError
+from depthscope.anatomy.finding import Check
+from depthscope.anatomy.groups import parameter_groups
+from depthscope.anatomy.layout import layout_of
+from depthscope.anatomy.ports import port_value
+from depthscope.anatomy.wrappers import unwrap
+
+__all__ = [
+    "Anatomy",
+    "AnatomyError",
+    "Candidate",
+    "Check",
+    "inspect_model",
+    "layout_of",
+    "parameter_groups",
+    "port_value",
+    "unwrap",
+]

@@ -1,0 +1,40 @@
+"""What a user did wrong, as an exception that becomes a few lines on stderr and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class CliError(Exception):
+    """Wrong input. The text says what was found, what was expected and what to type; exit code 1."""
+
+    exit_code = 1
+
+
+class UsageError(CliError):
+    """A command line that cannot be understood; exit code 2, as for any program."""
+
+    exit_code = 2
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `did you mean X?` with the closest of the known words, or all of them where none is close."""
+    words = list(known)
+    close = get_close_matches(word, words, n=2, cutoff=0.6)
+    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(words)}."
+
+
+def os_error_text(error: OSError) -> str:
+    """Say an OSError in words, with the path it is about."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    place = f": {error.filename}" if error.filename else ""
+    advice = {
+        errno.EACCES: "Choose a place that you may write to, or change its permissions.",
+        errno.ENOSPC: "Free some space, or choose another place.",
+        errno.ENOTDIR: "A file stands where a folder is needed: choose another place.",
+        errno.EEXIST: "Choose another place, or remove what is there.",
+    }.get(error.errno or 0, "")
+    return f"{reason}{place}" + (f"\n{advice}" if advice else "")

@@ -1,0 +1,75 @@
+"""Finding the runs that a user names, with errors that say what lies there instead."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from depthscope.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from depthscope.store import Run
+
+SHOWN = 8
+"""How many names an error lists."""
+
+
+def existing(text: str, command: str) -> Path:
+    """Return the path; a CliError with the closest name beside it where nothing is there."""
+    path = Path(text).expanduser()
+    if path.exists():
+        return path
+    above = path.parent
+    names = sorted(entry.name for entry in above.iterdir()) if above.is_dir() else []
+    close = get_close_matches(path.name, names, n=1, cutoff=0.6)
+    hint = f"\nDid you mean {above / close[0]}?" if close else ""
+    start = "" if hint else "\nRecord one with depthscope.Recorder(model, path), or type: depthscope demo"
+    raise CliError(f"{command}: {text} does not exist.{hint}{start}")
+
+
+def open_named(text: str, command: str) -> Run:
+    """Return the run at the path `text`, a part of a run included; CliError where there is none."""
+    from depthscope.store import RunError, find_runs, open_run
+
+    path = existing(text, command)
+    for place in (path, *path.absolute().parents[:3]):
+        if (place / "run.json").is_file():
+            path = place
+            break
+    else:
+        below = find_runs(path, broken=lambda folder, error: None) if path.is_dir() else []
+        if below:
+            names = [str(run.path) for run in below[:SHOWN]]
+            more = f"\n  and {len(below) - SHOWN} more" if len(below) > SHOWN else ""
+            raise CliError(
+                f"{command}: {text} is no run but holds {len(below)} of them. Name one:\n  "
+                + "\n  ".join(f"depthscope {command} {name}" for name in names)
+                + more
+            )
+    try:
+        return open_run(path)
+    except RunError as error:
+        raise CliError(f"{command}: {error}") from None
+
+
+def runs_below(text: str, command: str) -> tuple[list[Run], list[str]]:
+    """Return the runs at or below the path `text`, and what is wrong with those that cannot be opened.
+
+    CliError where there is neither.
+    """
+    from depthscope.store import find_runs
+
+    path = existing(text, command)
+    if not path.is_dir():
+        raise CliError(f"{command}: {text} is a file; expected a run or a folder of runs.")
+    problems: list[str] = []
+    found = find_runs(path, broken=lambda folder, error: problems.append(str(error)))
+    if not found and not problems:
+        inside = sorted(entry.name for entry in path.iterdir())
+        holds = f"holds {', '.join(inside[:SHOWN])}" if inside else "is empty"
+        raise CliError(
+            f"{command}: no run at or below {text}: the folder {holds}; expected folders with run.json in them.\n"
+            "Record one with depthscope.Recorder(model, path), or type: depthscope demo"
+        )
+    return found, problems

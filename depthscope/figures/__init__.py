@@ -1,0 +1,62 @@
+"""Figures: one function each from runs to labelled arrays, and renderers that draw those numbers."""
+
+from depthscope.figures.depth_map import MapOptions, columns_for, depth_map_data
+from depthscope.figures.depth_map_plotly import MOST_MAPS, depth_map_plotly
+from depthscope.figures.depth_profile import ProfileOptions, depth_profile_data
+from depthscope.figures.depth_profile_plotly import MOST_LINES, depth_profile_plotly
+from depthscope.figures.figure import FIGURES, Figure, figure, figure_data, list_figures
+from depthscope.figures.labelled import Labelled
+from depthscope.figures.limits import RANGES, Limits, Range, limits_of
+from depthscope.figures.look import Look
+from depthscope.figures.loss import LossOptions, loss_data
+from depthscope.figures.loss_plotly import loss_plotly
+from depthscope.figures.names import plotly_text, shortened
+from depthscope.figures.readable import ReadableRun
+from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps
+from depthscope.figures.shown import MODES, Mode, heading, is_signed, quantity_shown
+from depthscope.figures.theme import TOKENS, Theme, ThemeName, run_dash, theme
+from depthscope.figures.ticks import significant
+
+__all__ = [
+    "ALIGNMENTS",
+    "FIGURES",
+    "MODES",
+    "MOST_LINES",
+    "MOST_MAPS",
+    "RANGES",
+    "TOKENS",
+    "Alignment",
+    "Figure",
+    "Labelled",
+    "Limits",
+    "Look",
+    "LossOptions",
+    "MapOptions",
+    "Mode",
+    "ProfileOptions",
+    "Range",
+    "ReadableRun",
+    "Theme",
+    "ThemeName",
+    "aligned_step",
+    "columns_for",
+    "depth_map_data",
+    "depth_map_plotly",
+    "depth_profile_data",
+    "depth_profile_plotly",
+    "figure",
+    "figure_data",
+    "heading",
+    "is_signed",
+    "limits_of",
+    "list_figures",
+    "loss_data",
+    "loss_plotly",
+    "plotly_text",
+    "quantity_shown",
+    "recorded_steps",
+    "run_dash",
+    "shortened",
+    "significant",
+    "theme",
+]

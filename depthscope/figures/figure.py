@@ -1,0 +1,118 @@
+"""The figures by name, drawn with plotly for a notebook; the app draws the same with its own page around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
+
+import plotly.graph_objects as go
+
+from depthscope.figures.depth_map import MapOptions, depth_map_data
+from depthscope.figures.depth_map_plotly import depth_map_plotly
+from depthscope.figures.depth_profile import ProfileOptions, depth_profile_data
+from depthscope.figures.depth_profile_plotly import depth_profile_plotly
+from depthscope.figures.labelled import Labelled
+from depthscope.figures.limits import limits_of
+from depthscope.figures.look import Look
+from depthscope.figures.loss import LossOptions, loss_data
+from depthscope.figures.loss_plotly import loss_plotly
+from depthscope.figures.readable import ReadableRun
+from depthscope.figures.theme import ThemeName, theme
+from depthscope.figures.typed import untyped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure: what it shows, its options, its numbers, and its plotly renderer."""
+
+    shows: str
+    options: type[Any]
+    data: Callable[[Sequence[ReadableRun], Any], Labelled]
+    plotly: Callable[..., dict[str, Any]]
+    scaled: bool = True
+    """Whether its values can be put on a log scale."""
+
+
+FIGURES: Mapping[str, Figure] = MappingProxyType(
+    {
+        "depth-profile": Figure(
+            shows="a quantity against sublayers at a step, one line a run",
+            options=ProfileOptions,
+            data=depth_profile_data,
+            plotly=depth_profile_plotly,
+        ),
+        "depth-map": Figure(
+            shows="a quantity over sublayers and steps, one map a run",
+            options=MapOptions,
+            data=depth_map_data,
+            plotly=depth_map_plotly,
+        ),
+        "loss": Figure(
+            shows="validation loss over steps, else training loss",
+            options=LossOptions,
+            data=loss_data,
+            plotly=loss_plotly,
+            scaled=False,
+        ),
+    }
+)
+
+
+def list_figures() -> list[str]:
+    """Return the names that `figure` takes."""
+    return list(FIGURES)
+
+
+def figure_data(name: str, runs: ReadableRun | Sequence[ReadableRun], **options: Any) -> Labelled:
+    """Return the numbers of figure `name`: labelled arrays by run id, and the reason of each run without one.
+
+    KeyError for an unknown name, TypeError for an unknown option; both say what there is.
+    """
+    chosen = _look_up(name)
+    known = [field.name for field in fields(chosen.options)]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise TypeError(f"figure {name!r} has no option {unknown[0]!r}; it takes {', '.join(known)}")
+    return chosen.data(_as_list(runs), chosen.options(**options))
+
+
+def figure(
+    name: str,
+    runs: ReadableRun | Sequence[ReadableRun],
+    *,
+    log: bool = True,
+    theme_name: ThemeName = "light",
+    **options: Any,
+) -> go.Figure:
+    """Return figure `name` of `runs` as a plotly figure: ``figure("depth-profile", runs, step=300)``.
+
+    `options` are the figure's own (`depthscope.figures.ProfileOptions`, ...). ValueError when no run has
+    anything to draw: it gives each run's reason.
+    """
+    data = figure_data(name, runs, **options)
+    if not data.arrays:
+        reasons = "; ".join(f"{data.names[run]}: {reason}" for run, reason in data.absent.items())
+        raise ValueError(f"figure {name!r} has nothing to draw: {reasons or 'no runs were given'}")
+    look = Look(theme=theme(theme_name))
+    chosen = FIGURES[name]
+    if not chosen.scaled:
+        return go.Figure(untyped(chosen.plotly(data, look=look)))
+    signed = data.attributes["signed"]
+    limits = limits_of(data.arrays.values(), log=log and not signed, symmetric=signed)
+    return go.Figure(untyped(chosen.plotly(data, look=look, log=log, limits=limits)))
+
+
+def _as_list(runs: ReadableRun | Sequence[ReadableRun]) -> list[ReadableRun]:
+    return list(runs) if isinstance(runs, Sequence) else [runs]
+
+
+def _look_up(name: str) -> Figure:
+    try:
+        return FIGURES[name]
+    except KeyError:
+        close = get_close_matches(name, FIGURES, n=1, cutoff=0.4)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise KeyError(f"no figure is called {name!r}; {hint}There are {', '.join(FIGURES)}") from None

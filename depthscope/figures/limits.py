@@ -1,0 +1,81 @@
+"""Ranges of axes and colour scales: robust, shared over runs, and honest about what they clip."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+
+Range = Literal["shared", "full", "own"]
+RANGES: tuple[Range, ...] = ("shared", "full", "own")
+_ROBUST = (1.0, 99.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The two ends of a scale in shown units, and whether values lie beyond them."""
+
+    low: float
+    high: float
+    clips_low: bool = False
+    clips_high: bool = False
+
+
+def limits_of(
+    arrays: Iterable[xr.DataArray], *, robust: bool = True, log: bool = False, symmetric: bool = False
+) -> Limits | None:
+    """Return the common limits of `arrays`, or None when none of their values can be drawn.
+
+    `robust` leaves out the lowest and the highest 1 % of the values; `log` looks at positive values only;
+    `symmetric` puts 0 in the middle.
+    """
+    parts = [np.asarray(array.values, dtype=np.float64).ravel() for array in arrays]
+    values = np.concatenate(parts) if parts else np.empty(0)
+    values = values[np.isfinite(values) & ((values > 0) | (not log))]
+    if values.size == 0:
+        return None
+    if symmetric:
+        size = np.abs(values)
+        reach = float(np.percentile(size, _ROBUST[1])) if robust else float(size.max())
+        reach = reach or float(size.max()) or 1.0
+        return Limits(
+            low=-reach,
+            high=reach,
+            clips_low=bool(values.min() < -reach),
+            clips_high=bool(values.max() > reach),
+        )
+    low, high = (float(end) for end in np.percentile(values, _ROBUST if robust else (0, 100)))
+    if low == high:
+        low, high = (
+            (low / 1.5, high * 1.5) if low > 0 else (low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2)
+        )
+    return Limits(
+        low=low, high=high, clips_low=bool(values.min() < low), clips_high=bool(values.max() > high)
+    )
+
+
+def axis_range(
+    limits: Limits | None, current: Iterable[xr.DataArray], *, log: bool, signed: bool
+) -> list[float]:
+    """Return the range of a value axis, in decades when `log`, that holds `limits` and every current value.
+
+    The limits come from the whole of training, so the axis stands still while the step moves.
+    """
+    ends = [] if limits is None else [limits.low, limits.high]
+    for array in current:
+        values = np.asarray(array.values, dtype=np.float64)
+        values = values[np.isfinite(values) & ((values > 0) | (not log))]
+        ends += [float(values.min()), float(values.max())] if values.size else []
+    if not ends:
+        return [-1.0, 1.0] if log or signed else [0.0, 1.0]
+    low, high = min(ends), max(ends)
+    if log:
+        low, high = math.log10(low), math.log10(high)
+    elif not signed:
+        low = min(low, 0.0)
+    room = max(0.06 * (high - low), 1e-6 * max(abs(low), abs(high))) or 1.0
+    return [low if low == 0 and not log and not signed else low - room, high + room]

@@ -1,0 +1,117 @@
+"""What lies over a map: marks for unusual values, hatching for what is not there, residual-block boundaries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from depthscope.figures.look import Look
+from depthscope.figures.typed import typed
+from depthscope.figures.unusual import SYMBOLS
+
+_MOST_MARKS = 200
+
+
+def column_edges(array: xr.DataArray) -> npt.NDArray[np.float64]:
+    """Return the edges of a map's columns in steps, shape [columns + 1]: half way between recorded steps."""
+    start = np.asarray(array["step_start"].values, dtype=np.float64)
+    end = np.asarray(array["step_end"].values, dtype=np.float64)
+    between = (end[:-1] + start[1:]) / 2
+    half = float(np.median(start[1:] - end[:-1])) / 2 if between.size else 0.5
+    return np.concatenate([[start[0] - half], between, [end[-1] + half]])
+
+
+def mark_cells(
+    run: str,
+    kind: str,
+    mask: npt.NDArray[np.bool_],
+    edges: npt.NDArray[np.float64],
+    suffix: str,
+    colour: str,
+) -> list[dict[str, Any]]:
+    """Mark cells without a colour of their own; the header counts them all."""
+    layer, column = np.nonzero(mask)
+    if layer.size == 0:
+        return []
+    layer, column = layer[:_MOST_MARKS], column[:_MOST_MARKS]
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": typed((edges[column] + edges[column + 1]) / 2),
+            "y": typed(layer + 1.0),
+            "xaxis": f"x{suffix}",
+            "yaxis": f"y{suffix}",
+            "marker": {
+                "symbol": SYMBOLS[kind][0],
+                "size": 5,
+                "color": colour,
+                "line": {"color": colour, "width": 1},
+            },
+            "hoverinfo": "skip",
+            "showlegend": False,
+            "meta": {"run": run, "role": "mark", "kind": kind},
+        }
+    ]
+
+
+def hatch(
+    array: xr.DataArray, edges: npt.NDArray[np.float64], last: float, suffix: str, look: Look
+) -> list[dict[str, Any]]:
+    """Hatch what is not there: steps after the newest row, and sublayers that the design cannot fill."""
+    layers = array.sizes["layer"]
+    boxes = []
+    if last > edges[-1]:
+        boxes.append((float(edges[-1]), last, 0.5, layers + 0.5))
+    unreachable = np.flatnonzero(~np.asarray(array["reachable"].values, dtype=bool))
+    boxes += [(float(edges[0]), float(edges[-1]), layer + 0.5, layer + 1.5) for layer in unreachable]
+    if not boxes:
+        return []
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for left, right, top, bottom in boxes:
+        x += [left, right, right, left, left, None]
+        y += [top, top, bottom, bottom, top, None]
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": x[:-1],
+            "y": y[:-1],
+            "xaxis": f"x{suffix}",
+            "yaxis": f"y{suffix}",
+            "fill": "toself",
+            "fillcolor": "rgba(0,0,0,0)",
+            "fillpattern": {"shape": "/", "size": 6, "solidity": 0.16, "fgcolor": look.theme["chart-hatch"]},
+            "line": {"width": 0},
+            "hoverinfo": "skip",
+            "showlegend": False,
+            "meta": {"role": "hatch"},
+        }
+    ]
+
+
+def boundaries(
+    array: xr.DataArray, edges: npt.NDArray[np.float64], suffix: str, colour: str
+) -> list[dict[str, Any]]:
+    """Draw residual-block boundaries over what is recorded; only runs that have blocks get any."""
+    blocks = array["residual_block"].values
+    after = np.flatnonzero(np.diff(blocks)) + 1
+    if after.size > len(blocks) // 2:
+        return []
+    return [
+        {
+            "type": "line",
+            "xref": f"x{suffix}",
+            "yref": f"y{suffix}",
+            "x0": float(edges[0]),
+            "x1": float(edges[-1]),
+            "y0": float(layer) + 0.5,
+            "y1": float(layer) + 0.5,
+            "line": {"color": colour, "width": 1},
+        }
+        for layer in after
+    ]

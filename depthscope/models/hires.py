@@ -1,0 +1,178 @@
+"""HiRes: a wide outer state that blocks of PreNorm sublayers read from and write to at their boundaries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from depthscope.marks import OuterBlock, Port
+from depthscope.models.blocks import ResidualBlocks
+from depthscope.models.config import DecoderConfig
+from depthscope.models.interface import Interface
+from depthscope.models.norm import RMSNorm
+from depthscope.models.residual import Residual, State, tensors
+
+
+class HiRes(Residual):
+    """HiRes, a hierarchical residual: an outer state of width D = n d over an inner PreNorm stream.
+
+    h_0 = E v_0. Block b starts its inner stream at x = R_b h_{b-1}, runs its PreNorm sublayers on it and gives
+    Phi_b; then h_b = RMSNorm(h_{b-1} + W_b Phi_b). The last read is H h_B.
+
+    Interpretations, where the design's description leaves room: Phi_b is the inner stream itself, its skip
+    included (`block_output="increment"` takes what the block added instead); E and H carry the same
+    stabilising gate as R and W. A block's end prepares the next block's inner stream, so that `read` is pure.
+    The state is (outer, inner), with the inner stream's start as a third part for the increment.
+    """
+
+    name: ClassVar[str] = "hires"
+    label: ClassVar[str] = "HiRes"
+
+    def __init__(
+        self,
+        config: DecoderConfig,
+        *,
+        n: float = 2,
+        blocks: int | None = None,
+        boundaries: Sequence[int] | None = None,
+        gate: float | None = 0.1,
+        outer_residual: bool = True,
+        boundary_norm: bool = True,
+        frozen: bool = False,
+        block_output: Literal["stream", "increment"] = "stream",
+    ) -> None:
+        """Choose the outer width n d (n may be fractional) and the residual blocks.
+
+        `blocks` is B, equal blocks of whole transformer blocks (4 when nothing is given); or give `boundaries`,
+        the numbers of sublayers before each block's end. `gate` is sigmoid(alpha) at the start, None for plain interfaces.
+        `outer_residual`, `boundary_norm` and `frozen` (random interfaces that do not learn) are the ablations.
+        """
+        super().__init__(config)
+        self.n = n
+        self.outer_width = outer_width(n, config.width)
+        self.equal_blocks = 4 if blocks is None and boundaries is None else blocks
+        self.blocks = choose_blocks(config.layers, self.equal_blocks, boundaries)
+        self.initial_gate = gate
+        self.outer_residual = outer_residual
+        self.boundary_norm = boundary_norm
+        self.frozen = frozen
+        self.block_output = block_output
+
+        def interface(inputs: int, outputs: int) -> Interface:
+            return Interface(inputs, outputs, gate=gate, frozen=frozen)
+
+        inner, outer, count = config.width, self.outer_width, len(self.blocks)
+        self.E = interface(inner, outer)
+        self.H = interface(outer, inner)
+        self.R = nn.ModuleList(interface(outer, inner) for _ in range(count))
+        self.W = nn.ModuleList(interface(inner, outer) for _ in range(count))
+        self.norms = nn.ModuleList(
+            RMSNorm(outer, config.norm_eps) if boundary_norm else nn.Identity() for _ in range(count)
+        )
+
+    @property
+    def design(self) -> str:
+        where = f"B={self.equal_blocks}" if self.equal_blocks else f"boundaries={join(self.blocks.ends)}"
+        options = [f"n={self.n:g}", where]
+        if self.initial_gate != 0.1:
+            options.append("gate=none" if self.initial_gate is None else f"gate={self.initial_gate:g}")
+        if not self.outer_residual:
+            options.append("outer=no")
+        if not self.boundary_norm:
+            options.append("norm=no")
+        if self.frozen:
+            options.append("frozen=yes")
+        if self.block_output != "stream":
+            options.append(f"phi={self.block_output}")
+        return f"{self.name}:{','.join(options)}"
+
+    def begin(self, embedding: Tensor) -> State:
+        return self._enter(0, self.E(embedding))
+
+    def read(self, state: State, layer: int) -> Tensor:
+        return tensors(state)[1]
+
+    def write(self, state: State, layer: int, output: Tensor) -> State:
+        outer, inner, *start = tensors(state)
+        inner = inner + output
+        if not self.blocks.finishes(layer):
+            return (outer, inner, *start)
+        block = self.blocks.of(layer)
+        written = self.W[block](inner - start[0] if start else inner)
+        outer = self.norms[block](outer + written if self.outer_residual else written)
+        return self._enter(block + 1, outer) if block + 1 < len(self.blocks) else (outer, inner, *start)
+
+    def end(self, state: State) -> Tensor:
+        read: Tensor = self.H(tensors(state)[0])
+        return read
+
+    def _enter(self, block: int, outer: Tensor) -> State:
+        inner = self.R[block](outer)
+        return (outer, inner, inner) if self.block_output == "increment" else (outer, inner)
+
+    def residual_block(self, layer: int) -> int:
+        return self.blocks.of(layer) + 1
+
+    def fresh(self, layer: int) -> Literal["state", "mixer"] | None:
+        # Past a block's end f_l went through W, a norm and R: no scalar weight is left.
+        return None if self.blocks.finishes(layer) else "state"
+
+    def state_port(self, layer: int) -> Port | None:
+        if not self.blocks.finishes(layer):
+            return Port(module=f"layers.{layer}.write", side="output", path=(1,))
+        if self.block_output == "increment":
+            return None  # only the difference to the block's start reaches a module
+        return Port(module=f"residual.W.{self.blocks.of(layer)}", side="input")
+
+    def outer(self) -> Sequence[OuterBlock]:
+        return tuple(self._describe_block(block) for block in range(len(self.blocks)))
+
+    def _describe_block(self, block: int) -> OuterBlock:
+        read, write, norm = (f"residual.{part}.{block}" for part in ("R", "W", "norms"))
+        gated = self.initial_gate is not None
+        return OuterBlock(
+            index=block + 1,
+            carry=Port(module=read, side="input"),
+            read=Port(module=read, side="output"),
+            write=Port(module=write, side="output"),
+            boundary=Port(module=norm, side="input"),
+            state=Port(module=norm, side="output"),
+            read_parameters=(f"{read}.weight",),
+            write_parameters=(f"{write}.weight",),
+            read_gate=f"{read}.gate" if gated else None,
+            write_gate=f"{write}.gate" if gated else None,
+        )
+
+
+def outer_width(n: float, width: int) -> int:
+    """Return D = n d."""
+    outer = round(n * width)
+    if outer < 1 or abs(outer - n * width) > 1e-9:
+        raise ValueError(
+            f"n={n:g}: n times the width {width} is {n * width:g}, expected a whole number of 1 or more"
+        )
+    return outer
+
+
+def choose_blocks(layers: int, blocks: int | None, boundaries: Sequence[int] | None) -> ResidualBlocks:
+    """Return B equal blocks of whole transformer blocks, or blocks at the given boundaries."""
+    if blocks is not None and boundaries is not None:
+        raise ValueError(f"blocks={blocks} and boundaries={list(boundaries)}: give one of them")
+    if boundaries is not None:
+        return ResidualBlocks.at(layers, boundaries)
+    count = blocks or 0
+    transformer_blocks = layers // 2
+    if count < 1 or transformer_blocks % count:
+        fitting = [size for size in range(1, transformer_blocks + 1) if transformer_blocks % size == 0]
+        raise ValueError(
+            f"{count} residual blocks do not share {transformer_blocks} transformer blocks equally; choose B (blocks) from "
+            f"{', '.join(map(str, fitting))}, or give boundaries in sublayers, e.g. boundaries={join((2, layers))}"
+        )
+    return ResidualBlocks.of_size(layers, layers // count)
+
+
+def join(ends: Sequence[int]) -> str:
+    """Return numbers as they are typed in a design string."""
+    return "+".join(map(str, ends))

@@ -1,0 +1,44 @@
+"""The linear maps between a wide outer state and the width of a block, with their stabilising gate."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Interface(nn.Module):
+    """(1 - sigmoid(alpha)) Pi x + sigmoid(alpha) M x, from width `inputs` to width `outputs`.
+
+    Pi keeps the features both widths share: it cuts the rest, or fills up with zeros. M (`weight`, [outputs,
+    inputs]) starts with standard deviation 1 / sqrt(inputs); `gate` is alpha, a scalar. `gate` at the start is
+    given as sigmoid(alpha): 0 is exactly Pi, 1 exactly M, None leaves Pi and the gate out.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, gate: float | None, frozen: bool = False) -> None:
+        super().__init__()
+        self.outputs = outputs
+        self.weight = nn.Parameter(torch.randn(outputs, inputs) / inputs**0.5, requires_grad=not frozen)
+        self.gate = None if gate is None else nn.Parameter(torch.tensor(logit(gate)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(device_type=x.device.type, enabled=False):
+            mapped = F.linear(x, self.weight)
+            if self.gate is None:
+                return mapped
+            share = torch.sigmoid(self.gate)
+            # A negative padding cuts: the same call serves both directions.
+            return (1 - share) * F.pad(x, (0, self.outputs - x.shape[-1])) + share * mapped
+
+
+def logit(share: float) -> float:
+    """Return alpha with sigmoid(alpha) = share; at 0 and 1 a finite alpha whose sigmoid is exactly that."""
+    if not 0 <= share <= 1:
+        raise ValueError(
+            f"gate={share}: expected a share from 0 to 1, or None for an interface without a gate"
+        )
+    if share in (0, 1):
+        return math.copysign(1e4, share - 0.5)
+    return math.log(share / (1 - share))

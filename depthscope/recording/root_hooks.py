@@ -1,0 +1,47 @@
+"""The beginning and the end of every forward of the module that the loop calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+from depthscope.recording.hooks import ModelHook
+
+
+class ForwardListener(Protocol):
+    """What is told of each forward; `after_forward` comes whether it returned or raised."""
+
+    def before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None: ...
+    def forward_completed(self) -> None: ...
+    def after_forward(self) -> None: ...
+
+
+class _Before(ModelHook):
+    def __init__(self, listener: ForwardListener) -> None:
+        self.listener = listener
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not torch.compiler.is_compiling():
+            self.listener.before_forward(module, args, kwargs)
+
+
+class _Then(ModelHook):
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self.tell = tell
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        if not torch.compiler.is_compiling():
+            self.tell()
+
+
+def attach_root(model: nn.Module, listener: ForwardListener) -> list[RemovableHandle]:
+    """Register the hooks on `model` and return their handles."""
+    return [
+        model.register_forward_pre_hook(_Before(listener), with_kwargs=True),
+        model.register_forward_hook(_Then(listener.forward_completed)),
+        model.register_forward_hook(_Then(listener.after_forward), always_call=True),
+    ]

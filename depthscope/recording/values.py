@@ -1,0 +1,26 @@
+"""Numbers that a training loop hands in: on the host, or still on their device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from torch import Tensor
+
+Value: TypeAlias = float | Tensor
+
+
+def token_positions(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+    """Token positions of one forward: entries of the first integer tensor, or vectors of the first floating one."""
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+    for tensor in tensors:
+        if not tensor.is_floating_point():
+            return tensor.numel()
+    return tensors[0].numel() // max(1, tensors[0].shape[-1]) if tensors else 0
+
+
+def split(values: Mapping[str, Value]) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Part tensors, which travel with the moments, from numbers that the host knows."""
+    on_device = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    on_host = {name: float(value) for name, value in values.items() if not isinstance(value, Tensor)}
+    return on_device, on_host

@@ -1,0 +1,29 @@
+"""The run on disk: a writer that never loses an accepted row, and a reader that sees it while it is written."""
+
+from depthscope.store.creation import refuse_existing_rows
+from depthscope.store.errors import FORMAT, CorruptRun, NewerFormat, NotARun, RunError, RunLocked
+from depthscope.store.find import find_runs, run_folders
+from depthscope.store.lock import Status
+from depthscope.store.run import Run, SublayerRecord, open_run
+from depthscope.store.specification import ArraySpec, Coordinate, StreamSpec
+from depthscope.store.writer import RunWriter
+
+__all__ = [
+    "FORMAT",
+    "ArraySpec",
+    "Coordinate",
+    "CorruptRun",
+    "NewerFormat",
+    "NotARun",
+    "Run",
+    "RunError",
+    "RunLocked",
+    "RunWriter",
+    "Status",
+    "StreamSpec",
+    "SublayerRecord",
+    "find_runs",
+    "open_run",
+    "refuse_existing_rows",
+    "run_folders",
+]

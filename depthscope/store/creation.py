@@ -1,0 +1,224 @@
+"""A new run on disk: everything a reader needs, then the first commit, then ``run.json``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from depthscope.quantities import QUANTITIES, DepthLayout
+from depthscope.store.column import Column
+from depthscope.store.commit import Committer
+from depthscope.store.coordinates import root_coordinates, stream_coordinates
+from depthscope.store.files import replace_json
+from depthscope.store.flush import Flusher
+from depthscope.store.folder import LOGS, RANK, RECORD, STORE, write_record
+from depthscope.store.jsonable import jsonable
+from depthscope.store.labels import write_labels
+from depthscope.store.lock import WriterLock
+from depthscope.store.metadata import group_metadata
+from depthscope.store.schema import Field
+from depthscope.store.specification import RESERVED, ArraySpec, Coordinate, StreamSpec, array_key
+from depthscope.store.stream import StreamRows
+from depthscope.store.tail import rows_in
+
+_BUFFER_BYTES = 32 * 2**20
+
+
+def refuse_existing_rows(path: str | os.PathLike[str]) -> None:
+    """Raise FileExistsError when a run with rows is at `path`; the message names the ways out."""
+    folder = Path(path).absolute()
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file; record to a path that does not exist yet")
+    found = rows_in(folder / RANK)
+    if found:
+        raise FileExistsError(
+            f"{folder} already holds a run ({found}); record to another path, or delete that run: rm -r {folder}"
+        )
+
+
+def claim(path: Path) -> WriterLock:
+    """Take the folder for a new run.
+
+    FileExistsError when rows are there already, RunLocked when another recorder writes them.
+    """
+    refuse_existing_rows(path)
+    rank = path / RANK
+    rank.mkdir(parents=True, exist_ok=True)
+    lock = WriterLock(rank, path)
+    try:
+        refuse_existing_rows(path)
+        (path / RECORD).unlink(missing_ok=True)
+        for folder in (rank / STORE, rank / LOGS):
+            if folder.exists():
+                shutil.rmtree(folder)
+        lock.claim()
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def create_files(
+    path: Path,
+    *,
+    name: str,
+    config: Mapping[str, Any],
+    tags: Sequence[str],
+    layout: DepthLayout,
+    coordinates: Sequence[Coordinate],
+    streams: Sequence[StreamSpec],
+    versions: Mapping[str, str],
+    full: Callable[[], None],
+    fsync: bool,
+) -> tuple[Committer, Flusher, dict[str, StreamRows]]:
+    """Write a run without rows into the claimed folder `path`."""
+    id, store, tail = uuid.uuid4().hex[:12], path / RANK / STORE, path / RANK / LOGS
+    for folder in (store, tail):
+        folder.mkdir()
+    at_root = _merged(root_coordinates(layout), coordinates)
+    root_sizes = _sizes("the run", [(entry.dim, len(entry.values), entry.name) for entry in at_root])
+    committer = Committer(store, run=id, attributes=_group_attributes(at_root), fsync=fsync)
+    for entry in at_root:
+        committer.add(entry.name, write_labels(store / entry.name, entry, fsync=fsync))
+    attributes: dict[tuple[str, str], Mapping[str, Any]] = {}
+    flusher = Flusher(committer, _columns(store, streams, attributes), fsync=fsync)
+    rows: dict[str, StreamRows] = {}
+    for spec in streams:
+        if spec.name in rows or spec.name in {entry.name for entry in at_root}:
+            raise ValueError(f"the name {spec.name!r} is taken twice among streams and coordinates")
+        dims = [dim for array in spec.arrays for dim in array.dims]
+        labels = _merged(stream_coordinates(layout, dims), spec.coordinates)
+        sizes = _sizes(
+            f"stream {spec.name}",
+            [
+                *((dim, size, dim) for dim, size in root_sizes.items()),
+                *((entry.dim, len(entry.values), entry.name) for entry in labels),
+                *(
+                    (dim, n, array.name)
+                    for array in spec.arrays
+                    for dim, n in zip(array.dims, array.shape, strict=True)
+                ),
+            ],
+        )
+        group = store / spec.name
+        group.mkdir()
+        for entry in labels:
+            committer.add(f"{spec.name}/{entry.name}", write_labels(group / entry.name, entry, fsync=fsync))
+        described = group_metadata(
+            {**_group_attributes(labels, "wall_time"), "every": jsonable(spec.every)},
+        )
+        committer.add(spec.name, replace_json(group / "zarr.json", described, fsync=fsync))
+        taken = {*sizes, *(entry.name for entry in (*at_root, *labels))}
+        for array in spec.arrays:
+            if array.name in taken:
+                raise ValueError(
+                    f"stream {spec.name}: {array.name!r} is a dim or a coordinate; choose another name"
+                )
+            attributes[spec.name, array.name] = array.attributes
+        rows[spec.name] = StreamRows(
+            spec.name,
+            list(spec.arrays),
+            chunk_rows=_chunk_rows(spec),
+            tail=tail,
+            new_array=_array_of(sizes, taken),
+            full=full,
+        )
+        flusher.create(rows[spec.name])
+    committer.commit()
+    write_record(
+        path,
+        id=id,
+        name=name,
+        config=config,
+        tags=tags,
+        layout=layout,
+        versions=versions,
+        world_size=1,
+        fsync=fsync,
+    )
+    return committer, flusher, rows
+
+
+def _chunk_rows(spec: StreamSpec) -> int:
+    if spec.chunk_rows is not None:
+        return spec.chunk_rows
+    row, rows = sum(array.row_bytes for array in spec.arrays), 1024
+    while rows > 8 and rows * row > _BUFFER_BYTES:
+        rows //= 2
+    return rows
+
+
+def _merged(known: Iterable[Coordinate], given: Iterable[Coordinate]) -> list[Coordinate]:
+    """Return known coordinates and given ones; a given one of the same name wins."""
+    by_name = {entry.name: entry for entry in (*known, *given)}
+    for entry in by_name.values():
+        if entry.name in RESERVED or array_key(entry.name) != entry.name or not len(entry.values):
+            raise ValueError(f"coordinate {entry.name!r} over {entry.dim!r}: no usable name, or no values")
+    return list(by_name.values())
+
+
+def _sizes(where: str, uses: Iterable[tuple[str, int, str]]) -> dict[str, int]:
+    """Return the size of each dim; xarray refuses a group in which one dim has two."""
+    sizes: dict[str, tuple[int, str]] = {}
+    for dim, size, user in uses:
+        known, first = sizes.setdefault(dim, (size, user))
+        if known != size:
+            raise ValueError(f"{where}: dim {dim!r} has size {known} in {first!r} and {size} in {user!r}")
+    return {dim: size for dim, (size, _) in sizes.items()}
+
+
+def _group_attributes(labels: Iterable[Coordinate], *more: str) -> dict[str, Any]:
+    names = [*more, *(entry.name for entry in labels if entry.name != entry.dim)]
+    return {"coordinates": " ".join(names)} if names else {}
+
+
+def _columns(
+    store: Path, streams: Sequence[StreamSpec], given: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> Callable[[str, Field, int], Column]:
+    chunk = {spec.name: _chunk_rows(spec) for spec in streams}
+
+    def new_column(stream: str, field: Field, first_row: int) -> Column:
+        return Column(
+            store / stream / field.key,
+            field,
+            stream_rows=chunk[stream],
+            attributes=jsonable(given.get((stream, field.name)) or default_attributes(field.name)),
+            first_row=first_row,
+        )
+
+    return new_column
+
+
+def default_attributes(name: str) -> dict[str, str]:
+    """Return what is known of an array by its name."""
+    if name == "step":
+        return {"long_name": "optimizer steps completed before the row"}
+    if name == "wall_time":
+        return {"long_name": "Unix time at which the row was accepted", "units": "s"}
+    if name in QUANTITIES:
+        return QUANTITIES[name].attributes()
+    return {"long_name": name}
+
+
+def _array_of(sizes: Mapping[str, int], taken: set[str]) -> Callable[[str, Any], ArraySpec]:
+    """Return how a stream that meets an unknown name declares an array for it."""
+
+    def new_array(name: str, value: Any) -> ArraySpec:
+        if name in taken:
+            raise ValueError("is a dim or a coordinate of the stream; choose another name")
+        values = np.asarray(value)
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"is a {type(value).__name__}, not a number or an array of numbers")
+        known = QUANTITIES.get(name)
+        dims = known.dims if known is not None else ()
+        if [sizes.get(dim) for dim in dims] != list(values.shape):
+            dims = tuple(f"{array_key(name)}_{axis}" for axis in range(values.ndim))
+        return ArraySpec(name=name, dims=dims, shape=values.shape, dtype="f4" if values.ndim else "f8")
+
+    return new_array

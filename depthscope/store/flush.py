@@ -1,0 +1,60 @@
+"""A flush: rows of one stream out of memory into the arrays, then the commit, then the old log goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from depthscope.store.column import Column
+from depthscope.store.commit import Committer, StreamState
+from depthscope.store.schema import Field
+from depthscope.store.stream import StreamRows
+
+
+class Flusher:
+    """Owns the arrays on disk. One thread at a time."""
+
+    def __init__(
+        self, committer: Committer, new_column: Callable[[str, Field, int], Column], *, fsync: bool
+    ) -> None:
+        self._committer, self._new_column, self._fsync = committer, new_column, fsync
+        self._columns: dict[str, dict[str, Column]] = {}
+
+    def create(self, rows: StreamRows) -> None:
+        """Make a stream's arrays, still without rows, part of the next commit."""
+        for field in rows.schema.fields:
+            self._column(rows.name, field, 0)
+        self._describe(rows, 0, 0)
+
+    def flush(self, rows: StreamRows, *, everything: bool) -> bool:
+        """Commit what is ready; False when there was nothing. OSError leaves the last commit as it was."""
+        batch = rows.take(everything=everything)
+        if batch is None:
+            return False
+        for buffer in batch.buffers:
+            count = min(buffer.capacity, batch.rows - buffer.start)
+            for field in buffer.schema.fields if count else ():
+                column = self._column(rows.name, field, buffer.start)
+                column.write(buffer.start, buffer.columns[field.name][0][:count], fsync=self._fsync)
+        columns = self._columns[rows.name].values()
+        for column in columns:
+            column.finish(fsync=self._fsync)
+        self._describe(rows, batch.rows, batch.segment)
+        self._committer.commit()
+        for column in columns:
+            column.committed = batch.rows
+        rows.committed_to(batch)
+        return True
+
+    def _describe(self, rows: StreamRows, count: int, segment: int) -> None:
+        columns = self._columns[rows.name].values()
+        described = [(column.field.key, column.set_length(count, fsync=self._fsync)) for column in columns]
+        # Only now that all of it is on the disk: a commit between two of these would mix lengths.
+        for key, metadata in described:
+            self._committer.add(f"{rows.name}/{key}", metadata)
+        self._committer.set_stream(rows.name, StreamState(rows=count, segment=segment))
+
+    def _column(self, stream: str, field: Field, first_row: int) -> Column:
+        columns = self._columns.setdefault(stream, {})
+        if field.name not in columns:
+            columns[field.name] = self._new_column(stream, field, first_row)
+        return columns[field.name]

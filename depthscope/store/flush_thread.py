@@ -1,0 +1,162 @@
+"""The flush thread of a run: it alone touches the arrays and commits, so training never waits for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from depthscope.store.commit import Committer
+from depthscope.store.flush import Flusher
+from depthscope.store.lock import HEARTBEAT_SECONDS, WriterLock
+from depthscope.store.stream import StreamRows
+
+logger = logging.getLogger("depthscope.store")
+_SYNC_SECONDS = 30.0
+_NOTE_SECONDS = 1.0
+_RETRY_SECONDS = 5.0
+
+
+class Request:
+    """Someone waits for a flush of one stream, or of all."""
+
+    def __init__(self, stream: str | None) -> None:
+        self.stream = stream
+        self.done = threading.Event()
+        self.succeeded = False
+
+    def finish(self, succeeded: bool) -> None:
+        self.succeeded = succeeded
+        self.done.set()
+
+
+class FlushThread:
+    """Flushes when a chunk is full, when rows have waited, when asked, and at the end."""
+
+    def __init__(
+        self,
+        path: Path,
+        lock: WriterLock,
+        committer: Committer,
+        flusher: Flusher,
+        streams: Mapping[str, StreamRows],
+        *,
+        wake: threading.Event,
+        flush_seconds: float,
+        fsync: bool,
+        ended: Callable[[], None],
+    ) -> None:
+        self._path, self._lock, self._committer, self._flusher = path, lock, committer, flusher
+        self._streams, self._wake, self._ended = streams, wake, ended
+        self._flush_seconds, self._fsync = flush_seconds, fsync
+        self._requests: list[Request] = []
+        self._request_lock = threading.Lock()
+        self._told: set[str] = set()
+        self.closing = False
+        self.finished = threading.Event()
+        threading.Thread(target=self._run, name="depthscope-flush", daemon=True).start()
+
+    def request(self, stream: str | None) -> Request:
+        """Ask for a flush of all accepted rows of a stream, or of all streams."""
+        request = Request(stream)
+        with self._request_lock:
+            self._requests.append(request)
+        self._wake.set()
+        return request
+
+    def begin_close(self) -> None:
+        self.closing = True
+        self._wake.set()
+
+    def _run(self) -> None:
+        try:
+            beat, sync, notes, rows = map(_Every, (HEARTBEAT_SECONDS, _SYNC_SECONDS, _NOTE_SECONDS, 0.0))
+            while True:
+                self._wake.wait(self._pause())
+                self._wake.clear()
+                with self._request_lock:
+                    requests, self._requests = self._requests, []
+                closing = self.closing
+                if closing:
+                    for stream in self._streams.values():
+                        stream.close()
+                if closing or requests or rows.due():
+                    wanted = {request.stream for request in requests}
+                    done = self._flush_due(wanted, everything=closing or None in wanted)
+                    rows.again_in(0.0 if done else _RETRY_SECONDS)
+                    for request in requests:
+                        request.finish(done)
+                    if closing:
+                        self._leave(done)
+                        return
+                if self._committer.stale and notes.due():
+                    self._attempt(self._committer.commit)
+                if beat.due():
+                    self._attempt(self._lock.beat)
+                if self._fsync and sync.due():
+                    for stream in self._streams.values():
+                        self._attempt(stream.sync)
+        except Exception:
+            logger.exception("depthscope stopped flushing %s; accepted rows stay in its log", self._path)
+        finally:
+            self.finished.set()
+            self._ended()
+
+    def _pause(self) -> float:
+        return min(HEARTBEAT_SECONDS, self._flush_seconds, _NOTE_SECONDS if self._committer.stale else 60.0)
+
+    def _flush_due(self, wanted: set[str | None], *, everything: bool) -> bool:
+        """Flush whole chunks, and all rows of streams that are wanted or have waited; False on trouble."""
+        done = True
+        for name, rows in self._streams.items():
+            waited = rows.waiting_since and time.monotonic() - rows.waiting_since >= self._flush_seconds
+            complete = everything or name in wanted or bool(waited)
+            done &= self._attempt(partial(self._flusher.flush, rows, everything=complete))
+        return done
+
+    def _leave(self, flushed: bool) -> None:
+        """Mark the run as finished when all of it is in the arrays; otherwise keep the log and say so."""
+
+        def finish() -> None:
+            self._committer.close()
+            self._committer.commit()
+
+        finished = flushed and self._attempt(finish)
+        for rows in self._streams.values():
+            self._attempt(partial(rows.close_log, delete=finished))
+        if not finished:
+            self._attempt(partial(self._lock.beat, left=True))
+            logger.error("%s was not closed; its accepted rows are in its log", self._path)
+        self._lock.release()
+
+    def _attempt(self, action: Callable[[], object]) -> bool:
+        """Do something on the disk; a failure is logged once and tried again later."""
+        try:
+            action()
+        except OSError as error:
+            message = f"{self._path} cannot be written ({error.strerror or error}); it is tried again"
+            if message not in self._told:
+                self._told.add(message)
+                logger.warning("%s", message)
+            return False
+        return True
+
+
+class _Every:
+    """Something to do again and again, at first at once."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._next = seconds, 0.0
+
+    def due(self) -> bool:
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + self._seconds
+        return True
+
+    def again_in(self, seconds: float) -> None:
+        self._next = time.monotonic() + seconds

@@ -1,0 +1,54 @@
+"""Accepted rows in memory, until they are in the arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from depthscope.store.schema import Schema
+
+Array = npt.NDArray[Any]
+
+
+class RowBuffer:
+    """Room for the rows of one chunk, from row number `start` on; a row is the bytes that the log gets.
+
+    Rows are written once and never changed, so that a flush can read the earlier ones without a lock.
+    """
+
+    def __init__(self, schema: Schema, *, start: int, capacity: int, first_segment: int) -> None:
+        self.schema, self.start, self.capacity = schema, start, capacity
+        self.first_segment = first_segment
+        """The log segment that was current when this buffer began: all its rows are in it or in later ones."""
+        self._blank = schema.blank()
+        self._rows = np.empty((capacity, schema.row_bytes), np.uint8)
+        self._bytes = memoryview(self._rows.data).cast("B")
+        self.columns = {
+            field.name: (schema.column(field, self._rows, count=capacity), field.shape)
+            for field in schema.fields
+        }
+
+    @property
+    def end(self) -> int:
+        return self.start + self.capacity
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes
+
+    def clear(self, index: int) -> None:
+        self._rows[index] = self._blank
+
+    def row(self, index: int) -> memoryview:
+        size = self.schema.row_bytes
+        return self._bytes[index * size : (index + 1) * size]
+
+    def under(self, schema: Schema, count: int) -> RowBuffer:
+        """Return a buffer with the first `count` rows laid out by a schema with more arrays, NaN in these."""
+        wider = RowBuffer(schema, start=self.start, capacity=self.capacity, first_segment=self.first_segment)
+        wider._rows[:count] = wider._blank
+        for name, (column, _) in self.columns.items():
+            wider.columns[name][0][:count] = column[:count]
+        return wider

@@ -1,0 +1,164 @@
+"""A run at one moment: the rows of the last commit and the rows of the logs that go on from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+
+from depthscope.store.arrays import StoredArray, describe_array, read_rows
+from depthscope.store.commit import Commit
+from depthscope.store.labels import is_labels, read_labels
+from depthscope.store.tail import Piece
+
+Array = npt.NDArray[Any]
+Labels = tuple[str, Array]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What is known of a recorded array without reading it."""
+
+    name: str
+    stream: str
+    dims: tuple[str, ...]
+    """Without ``step``."""
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Immutable; its files may go away, then reading raises `Moved` and a new snapshot is due."""
+
+    store: Path
+    commit: Commit
+    tails: Mapping[str, tuple[Piece, ...]]
+    _described: dict[str, StoredArray] = field(default_factory=dict)
+    _arrays: dict[str, dict[str, Recorded]] = field(default_factory=dict)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(self.commit.streams)
+
+    def rows(self, stream: str) -> int:
+        return self.commit.streams[stream].rows + sum(piece.count for piece in self.tails.get(stream, ()))
+
+    def attributes(self, stream: str) -> Mapping[str, Any]:
+        """Return the attributes of a stream's group."""
+        attributes = self.commit.nodes.get(stream, {}).get("attributes", {})
+        return attributes if isinstance(attributes, dict) else {}
+
+    def arrays(self, stream: str) -> dict[str, Recorded]:
+        """Return the recorded arrays of a stream by name, ``step`` left out."""
+        if stream not in self._arrays:
+            self._arrays[stream] = self._recorded(stream)
+        return self._arrays[stream]
+
+    def _recorded(self, stream: str) -> dict[str, Recorded]:
+        found: dict[str, Recorded] = {}
+        for path, node in self.commit.nodes.items():
+            if (
+                path.rpartition("/")[0] == stream
+                and node.get("node_type") == "array"
+                and not is_labels(dict(node))
+            ):
+                stored = self._stored(path)
+                found[stored.name] = Recorded(
+                    name=stored.name,
+                    stream=stream,
+                    dims=stored.dims,
+                    shape=stored.shape,
+                    dtype=stored.dtype,
+                    attributes=stored.attributes,
+                )
+        for piece in self.tails.get(stream, ()):
+            for f in piece.span.schema.fields:
+                if f.name not in found:
+                    found[f.name] = Recorded(
+                        name=f.name,
+                        stream=stream,
+                        dims=f.dims,
+                        shape=f.shape,
+                        dtype=np.dtype(f.dtype),
+                        attributes={},
+                    )
+        found.pop("step", None)
+        return found
+
+    def steps(self, stream: str, known: Array | None = None) -> Array:
+        """Return the step labels of all rows; `known` are those of the first committed rows."""
+        head = np.empty(0, "i8") if known is None else known
+        committed = self.commit.streams[stream].rows
+        if len(head) < committed:
+            head = np.concatenate([head, self._committed(f"{stream}/step", len(head), committed)])
+        tail = [step for piece in self.tails.get(stream, ()) for step in piece.steps]
+        return np.concatenate([head[:committed], np.array(tail, "i8")])
+
+    def last_step(self, stream: str) -> int | None:
+        """Return the step label of the last row; None when there is no row."""
+        pieces, committed = self.tails.get(stream, ()), self.commit.streams[stream].rows
+        if pieces:
+            return pieces[-1].steps[-1]
+        return int(self._committed(f"{stream}/step", committed - 1, committed)[0]) if committed else None
+
+    def read(self, array: Recorded, start: int, stop: int) -> Array:
+        """Return rows [start, stop) of a recorded array, [n, ...]."""
+        committed = self.commit.streams[array.stream].rows
+        parts = []
+        if start < committed:
+            low, high = start, min(stop, committed)
+            path = self._path(array)
+            if path is None:
+                parts.append(_missing(array, high - low))
+            else:
+                parts.append(self._committed(path, low, high))
+        position = committed
+        for piece in self.tails.get(array.stream, ()):
+            low, high = max(start - position, 0), min(stop - position, piece.count)
+            if low < high:
+                rows = piece.read(array.name, low, high)
+                parts.append(_missing(array, high - low) if rows is None else rows.copy())
+            position += piece.count
+        if not parts:
+            return _missing(array, 0)
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def labels(self, group: str) -> dict[str, Labels]:
+        """Return the coordinates of a group ("" for the root) as (dim, values) by name."""
+        found = {}
+        for path, node in self.commit.nodes.items():
+            parent, _, name = path.rpartition("/")
+            if parent == group and is_labels(dict(node)):
+                found[name] = read_labels(self.store / path, dict(node))
+        return found
+
+    def _path(self, array: Recorded) -> str | None:
+        for path in self.commit.nodes:
+            group, _, key = path.rpartition("/")
+            if group == array.stream and unquote(key) == array.name:
+                return path
+        return None
+
+    def _stored(self, path: str) -> StoredArray:
+        if path not in self._described:
+            self._described[path] = describe_array(self.store / path, self.commit.nodes[path])
+        return self._described[path]
+
+    def _committed(self, path: str, start: int, stop: int) -> Array:
+        if path not in self.commit.nodes:
+            raise ValueError(f"the array {path} is missing")
+        return read_rows(self._stored(path), start, stop)
+
+
+def _missing(array: Recorded, count: int) -> Array:
+    if prod((count, *array.shape)) * array.dtype.itemsize > 2**33:
+        raise ValueError(f"{array.name} claims {count} rows of {array.shape}")
+    return np.full((count, *array.shape), np.nan, array.dtype)

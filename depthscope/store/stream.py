@@ -1,0 +1,234 @@
+"""A stream's rows on their way: accepted into memory and log by the caller, taken out by the flush thread."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from depthscope.store.rows import RowBuffer
+from depthscope.store.schema import Schema
+from depthscope.store.segment import Segment, segment_path
+from depthscope.store.specification import ArraySpec
+
+logger = logging.getLogger("depthscope.store")
+_WAITING_BYTES = 64 * 2**20
+_MOST_ARRAYS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Rows to flush: whole buffers and the filled part of the last. After the commit, `segment` goes on."""
+
+    buffers: tuple[RowBuffer, ...]
+    rows: int
+    segment: int
+
+
+class StreamRows:
+    """The writer's end of one stream. All methods are safe from any thread.
+
+    Every state change is one assignment after its system call returned: Ctrl-C in between loses a row that
+    was not accepted yet, and nothing else.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arrays: list[ArraySpec],
+        *,
+        chunk_rows: int,
+        tail: Path,
+        new_array: Callable[[str, Any], ArraySpec],
+        full: Callable[[], None],
+    ) -> None:
+        self.name, self.chunk_rows, self._tail = name, chunk_rows, tail
+        self.arrays = arrays
+        self._new_array, self._full = new_array, full
+        self._lock = threading.Lock()
+        schema = Schema.of(name, arrays)
+        self._log = Segment(segment_path(tail, name, 0), 0, schema, 0)
+        self._buffers = [RowBuffer(schema, start=0, capacity=chunk_rows, first_segment=0)]
+        self._oldest_segment = 0
+        self.committed = 0
+        self.last_step: int | None = None
+        self.waiting_since = 0.0
+        """Monotonic time of the oldest row that is in no commit; 0 when there is none."""
+        self._closed = False
+        self.dropped = 0
+        self._told: set[str] = set()
+
+    @property
+    def schema(self) -> Schema:
+        return self._buffers[-1].schema
+
+    def append(self, step: int, values: Mapping[str, Any], strict: bool) -> bool:
+        """Accept a row into the log; see `RunWriter.append`."""
+        with self._lock:
+            if self._closed:
+                return self._refuse("the run is closed", strict, RuntimeError)
+            if self.last_step is not None and step < self.last_step:
+                return self._refuse(
+                    f"step {step} after step {self.last_step}: steps never go back", strict, ValueError
+                )
+            try:
+                return self._append(step, values, strict)
+            except OSError as error:
+                self._drop(f"rows are dropped until there is room again: {error}")
+                return False
+
+    def _append(self, step: int, values: Mapping[str, Any], strict: bool) -> bool:
+        row, buffer = self._log.next_row, self._buffers[-1]
+        index = row - buffer.start
+        if index == buffer.capacity:
+            if sum(waiting.nbytes for waiting in self._buffers) > max(_WAITING_BYTES, 4 * buffer.nbytes):
+                self._drop("the disk is slower than the rows come; rows are dropped until it catches up")
+                return False
+            buffer, index = self._next_buffer(row), 0
+        unknown = values.keys() - buffer.columns.keys()
+        if unknown:
+            buffer = self._extend(
+                {name: values[name] for name in values if name in unknown}, buffer, index, strict
+            )
+        columns = buffer.columns
+        buffer.clear(index)
+        with np.errstate(all="ignore"):
+            for name, value in values.items():
+                if name not in columns:
+                    continue
+                column, shape = columns[name]
+                try:
+                    if getattr(value, "shape", None) != shape:
+                        value = np.asarray(value)
+                        if value.shape != shape:
+                            raise ValueError(f"has shape {value.shape}, its array {shape}")
+                    column[index] = value
+                except (TypeError, ValueError) as error:
+                    column[index] = np.nan
+                    self._problem(f"{self.name}/{name}: {error}", strict, ValueError)
+        now = time.time()
+        columns["step"][0][index] = step
+        columns["wall_time"][0][index] = now
+        self._log.append(step, now, buffer.row(index), buffer.schema)
+        self.last_step = step
+        if not self.waiting_since:
+            self.waiting_since = time.monotonic()
+        if index + 1 == buffer.capacity:
+            self._full()
+        return True
+
+    def take(self, *, everything: bool) -> Batch | None:
+        """Return the rows that are in no commit, in whole chunks unless `everything`; None when there are none.
+
+        The log goes on in a new segment wherever the batch ends, so that the old ones can be deleted.
+        """
+        with self._lock:
+            buffers, active = self._buffers, self._buffers[-1]
+            next_row = self._log.next_row
+            if everything or next_row == active.end:
+                if next_row == self.committed:
+                    return None
+                if next_row > self._log.first_row:
+                    self._roll()
+                return Batch(buffers=tuple(buffers), rows=next_row, segment=self._log.number)
+            if len(buffers) == 1:
+                return None
+            return Batch(buffers=tuple(buffers[:-1]), rows=active.start, segment=active.first_segment)
+
+    def committed_to(self, batch: Batch) -> None:
+        """Forget rows and delete log segments that the commit has made needless."""
+        with self._lock:
+            self.committed = batch.rows
+            self._buffers = [b for b in self._buffers[:-1] if b.end > batch.rows] + self._buffers[-1:]
+            self.waiting_since = time.monotonic() if self._log.next_row > batch.rows else 0.0
+        self.delete_segments(batch.segment)
+
+    def delete_segments(self, before: int) -> None:
+        while self._oldest_segment < before:
+            segment_path(self._tail, self.name, self._oldest_segment).unlink(missing_ok=True)
+            self._oldest_segment += 1
+
+    def close(self) -> None:
+        """Accept no more rows."""
+        with self._lock:
+            self._closed = True
+
+    def close_log(self, *, delete: bool) -> None:
+        self._log.close()
+        if delete:
+            self.delete_segments(self._log.number + 1)
+
+    def sync(self) -> None:
+        """Make the log survive a power cut; does not hold up `append`."""
+        with self._lock:
+            handle = self._log.duplicate()
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def abandon(self) -> None:
+        """In a forked child: close what was inherited."""
+        self._log.close()
+
+    def _next_buffer(self, row: int) -> RowBuffer:
+        if row > self._log.first_row:
+            self._roll()
+        buffer = RowBuffer(
+            self._buffers[-1].schema, start=row, capacity=self.chunk_rows, first_segment=self._log.number
+        )
+        self._buffers = [*self._buffers, buffer]
+        return buffer
+
+    def _roll(self) -> None:
+        old = self._log
+        number = old.number + 1
+        path = segment_path(self._tail, self.name, number)
+        self._log = Segment(path, number, self._buffers[-1].schema, old.next_row)
+        old.close()
+
+    def _extend(self, values: Mapping[str, Any], buffer: RowBuffer, index: int, strict: bool) -> RowBuffer:
+        added: list[ArraySpec] = []
+        for name, value in values.items():
+            try:
+                if len(self.arrays) + len(added) >= _MOST_ARRAYS:
+                    raise ValueError(
+                        f"the stream has {_MOST_ARRAYS} arrays already; is a number part of the name?"
+                    )
+                added.append(self._new_array(name, value))
+            except (TypeError, ValueError) as error:
+                self._problem(f"{self.name}/{name}: {error}", strict, ValueError)
+        if not added:
+            return buffer
+        arrays = [*self.arrays, *added]
+        wider = buffer.under(Schema.of(self.name, arrays), index)
+        self._buffers = [*self._buffers[:-1], wider]
+        self.arrays = arrays
+        return wider
+
+    def _refuse(self, reason: str, strict: bool, error: type[Exception]) -> bool:
+        self._problem(f"stream {self.name}: {reason}", strict, error)
+        self.dropped += 1
+        return False
+
+    def _drop(self, reason: str) -> None:
+        self.dropped += 1
+        self._tell(f"stream {self.name}: {reason}")
+
+    def _problem(self, message: str, strict: bool, error: type[Exception]) -> None:
+        if strict:
+            raise error(message)
+        self._tell(message)
+
+    def _tell(self, message: str) -> None:
+        key = message.split(":")[0]
+        if key not in self._told:
+            self._told.add(key)
+            logger.warning("%s", message)

@@ -1,0 +1,211 @@
+"""`RunWriter`: rows go into the log in the caller; a thread of its own moves them into the arrays."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from depthscope.quantities import DepthLayout
+from depthscope.store import leaving
+from depthscope.store.commit import Committer
+from depthscope.store.creation import claim, create_files
+from depthscope.store.flush import Flusher
+from depthscope.store.flush_thread import FlushThread
+from depthscope.store.jsonable import jsonable
+from depthscope.store.lock import WriterLock
+from depthscope.store.specification import Coordinate, StreamSpec
+from depthscope.store.stream import StreamRows
+
+logger = logging.getLogger("depthscope.store")
+
+
+class RunWriter:
+    """Writes one run. Made by `RunWriter.create`; safe from any thread; close it, or leave.
+
+    In a forked child it is inert: `append` returns False and nothing is written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        lock: WriterLock,
+        committer: Committer,
+        flusher: Flusher,
+        streams: Mapping[str, StreamRows],
+        *,
+        wake: threading.Event,
+        flush_seconds: float,
+        fsync: bool,
+    ) -> None:
+        self.path = path
+        self._lock, self._committer, self._streams, self._wake = lock, committer, streams, wake
+        self._pid = os.getpid()
+        self._strict = os.environ.get("DEPTHSCOPE_STRICT", "") not in ("", "0")
+        self._accepted: int | None = None
+        self._lost = 0
+        self._told: set[str] = set()
+        leaving.watch(self)
+        self._thread = FlushThread(
+            path,
+            lock,
+            committer,
+            flusher,
+            streams,
+            wake=wake,
+            flush_seconds=flush_seconds,
+            fsync=fsync,
+            ended=lambda: leaving.unwatch(self),
+        )
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        name: str,
+        config: Mapping[str, Any],
+        layout: DepthLayout,
+        streams: Sequence[StreamSpec],
+        coordinates: Sequence[Coordinate] = (),
+        tags: Sequence[str] = (),
+        versions: Mapping[str, str] | None = None,
+        flush_seconds: float = 60.0,
+        fsync: bool = True,
+    ) -> RunWriter:
+        """Create a run in the folder `path`, which holds no rows yet, and return its writer.
+
+        `config` is kept as plain data (what JSON has no word for becomes text). Coordinates that follow from
+        the `layout` need not be given. A row stays in the log alone for `flush_seconds` at most; without
+        `fsync` rows survive a crash of the process, but not of the machine.
+
+        FileExistsError when the path holds rows, RunLocked when another recorder writes there, ValueError
+        when arrays, dims and coordinates contradict one another.
+        """
+        folder, wake = Path(path).absolute(), threading.Event()
+        lock = claim(folder)
+        try:
+            committer, flusher, rows = create_files(
+                folder,
+                name=name,
+                config=config,
+                tags=tags,
+                layout=layout,
+                coordinates=coordinates,
+                streams=streams,
+                versions=versions or {},
+                full=wake.set,
+                fsync=fsync,
+            )
+            return cls(
+                folder, lock, committer, flusher, rows, wake=wake, flush_seconds=flush_seconds, fsync=fsync
+            )
+        except BaseException:
+            lock.release()
+            raise
+
+    @property
+    def accepted_step(self) -> int | None:
+        """The largest step of which a row is in the log; None before the first."""
+        return self._accepted
+
+    @property
+    def dropped(self) -> int:
+        """Rows that could not be accepted."""
+        return self._lost + sum(rows.dropped for rows in self._streams.values())
+
+    @property
+    def closed(self) -> bool:
+        """True once `close` was called; nothing is accepted any more."""
+        return self._thread.closing
+
+    def append(self, stream: str, step: int, values: Mapping[str, Any]) -> bool:
+        """Put a row into the log of a stream; True when it is there, readable even after kill -9.
+
+        Steps of a stream never go back. An array that is not in `values` gets NaN. A name that the stream
+        does not have yet becomes a new array, NaN in the rows before: f8 for a number, f4 for an array.
+        False when the row was dropped (a full disk, a closed run): it is counted and logged once. Under
+        DEPTHSCOPE_STRICT a wrong shape, name or step raises KeyError, TypeError, ValueError or RuntimeError;
+        otherwise it is logged once, and the value is NaN.
+        """
+        if os.getpid() != self._pid:
+            return False
+        try:
+            accepted = self._stream(stream).append(int(step), values, self._strict)
+        except (KeyError, TypeError, ValueError) as error:
+            if self._strict:
+                raise
+            self._lost += 1
+            self._tell(f"a row of stream {stream!r} was dropped: {error!r}")
+            return False
+        if accepted and (self._accepted is None or step > self._accepted):
+            self._accepted = int(step)
+        return accepted
+
+    def annotate(self, key: str, value: Any) -> None:
+        """Keep a note with the run, visible to readers within about a second.
+
+        An object is merged into an object of the same key; anything else replaces it.
+        """
+        if os.getpid() == self._pid:
+            self._committer.annotate(str(key), jsonable(value))
+            self._wake.set()
+
+    def flush(self, stream: str | None = None) -> bool:
+        """Commit all accepted rows of a stream, or of all; True when that is done.
+
+        Not needed for reading with `open_run`, which sees the log; for xarray and other zarr readers it is.
+        """
+        if stream is not None:
+            self._stream(stream)
+        if os.getpid() != self._pid or self._thread.finished.is_set():
+            return False
+        request = self._thread.request(stream)
+        while not request.done.wait(0.5):
+            if self._thread.finished.is_set():
+                break
+        return request.succeeded
+
+    def close(self) -> None:
+        """Commit the rest and mark the run as finished. Safe to call again."""
+        if os.getpid() == self._pid:
+            self.begin_close()
+            self._thread.finished.wait()
+
+    def begin_close(self) -> None:
+        """Start to close, without waiting."""
+        self._thread.begin_close()
+
+    def wait_closed(self, seconds: float) -> bool:
+        """Wait for the end of the flush thread; False when it is still busy."""
+        return self._thread.finished.wait(seconds)
+
+    def abandon(self) -> None:
+        """In a forked child: let go of what was inherited; the parent keeps its lock and its log."""
+        self._lock.release()
+        for rows in self._streams.values():
+            rows.abandon()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _stream(self, name: str) -> StreamRows:
+        try:
+            return self._streams[name]
+        except KeyError:
+            known = ", ".join(self._streams)
+            raise KeyError(f"there is no stream {name!r}; this run has {known}") from None
+
+    def _tell(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            logger.warning("%s", message)

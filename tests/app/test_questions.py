@@ -1,0 +1,131 @@
+"""What comes from the browser is checked, and what goes there stays small."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from depthscope.app import create_app
+from depthscope.app.answer import Answer, as_outputs
+from depthscope.app.state import LAYER_QUANTITIES, read_ask
+from depthscope.app.timeline import phases, segments
+from tests.figures.runs import record
+
+KNOWN = ("aa", "bb", "cc")
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(KNOWN),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+fields = (
+    "runs",
+    "base",
+    "focus",
+    "metric",
+    "mode",
+    "scale",
+    "range",
+    "align",
+    "step",
+    "pins",
+    "end",
+    "theme",
+    "changed",
+)
+
+
+@given(st.dictionaries(st.sampled_from(fields), anything) | anything)
+def test_whatever_the_browser_sends_the_question_makes_sense(data: object) -> None:
+    ask = read_ask(data, KNOWN)
+    assert set(ask.runs) <= set(KNOWN)
+    assert len(ask.runs) == len(set(ask.runs))
+    assert ask.base in (None, *ask.runs)
+    assert ask.focus in (None, *ask.runs)
+    assert ask.metric in LAYER_QUANTITIES
+    assert ask.mode in ("absolute", "ratio", "fresh", "write", "difference")
+    assert ask.step is None or ask.step >= 0
+    assert ask.changed is None or set(ask.changed) <= set(ask.runs)
+
+
+@given(st.lists(st.integers(0, 10**7), unique=True, max_size=60).map(sorted))
+def test_segments_hold_exactly_the_recorded_steps(steps: list[int]) -> None:
+    found = segments(np.array(steps, dtype=np.int64))
+    spread = [step for first, last, distance in found for step in range(first, last + 1, distance)]
+    assert spread == steps
+
+
+def test_a_million_even_steps_are_one_segment() -> None:
+    assert segments(np.arange(0, 10**6, dtype=np.int64)) == [[0, 999_999, 1]]
+    assert len(segments(np.cumsum(np.arange(5000)))) <= 501
+
+
+def test_phases_follow_the_schedule() -> None:
+    schedule = {"warmup": 30, "decay_start": 240, "total": 300}
+    assert [(entry["name"], entry["start"], entry["stop"]) for entry in phases({"schedule": schedule})] == [
+        ("warm-up", 0, 30),
+        ("constant", 30, 240),
+        ("decay", 240, 300),
+    ]
+    assert phases({"schedule": "cosine"}) == phases({"schedule": {"warmup": 3}}) == []
+
+
+def _figure(*runs: str) -> dict[str, object]:
+    return {"data": [{"y": [1], "meta": {"run": run, "role": "line"}} for run in runs], "layout": {}}
+
+
+def test_only_runs_with_new_rows_are_sent_when_the_page_holds_the_figure() -> None:
+    shape = "aa:line bb:line"
+    ask = read_ask({"runs": ["aa", "bb"], "changed": ["bb"], "shape": shape, "key": "k"}, KNOWN)
+    patch = as_outputs(Answer(title="t", figure=_figure("aa", "bb")), ask)[0].to_plotly_json()
+    assert [operation["location"] for operation in patch["operations"]] == [["data", 1], ["layout"]]
+    assert patch["operations"][1]["params"]["value"]["meta"]["asked"]["shape"] == shape
+    other = as_outputs(Answer(title="t", figure=_figure("bb")), ask)[0]
+    assert [trace["meta"]["run"] for trace in other["data"]] == ["bb"], "other traces: the whole figure"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("large")
+    for place in range(6):
+        record(folder / f"run{place}", layers=128, steps=range(600), block=16, validation=False)
+    return folder
+
+
+def test_six_runs_of_128_sublayers_stay_below_the_payload_limit(large: Path) -> None:
+    client = create_app(large).server.test_client()
+    headers = {"Host": "127.0.0.1"}
+    layout = client.get("/_dash-layout", headers=headers).json
+    runs = [run["id"] for run in layout["props"]["children"][0]["props"]["data"]["runs"]]
+    outputs = [
+        f"{part}-maps.{prop}"
+        for part, prop in (
+            ("graph", "figure"),
+            ("title", "children"),
+            ("note", "children"),
+            ("warning", "children"),
+            ("empty", "children"),
+            ("title", "title"),
+            ("key", "children"),
+        )
+    ]
+    body = {
+        "output": f"..{'...'.join(outputs)}..",
+        "outputs": [dict(zip(("id", "property"), output.split("."), strict=True)) for output in outputs],
+        "inputs": [{"id": "ask-maps", "property": "data", "value": {"runs": runs, "end": 599}}],
+        "changedPropIds": ["ask-maps.data"],
+    }
+    answer = client.post("/_dash-update-component", json=body, headers=headers)
+    assert answer.status_code == 200
+    maps = [
+        trace
+        for trace in json.loads(answer.data)["response"]["graph-maps"]["figure"]["data"]
+        if trace["type"] == "heatmap"
+    ]
+    assert len(maps) == 6
+    assert sum(int(trace["z"]["shape"].split(",")[1]) for trace in maps) <= 1500
+    assert len(answer.data) <= 1.5e6

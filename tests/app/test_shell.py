@@ -1,0 +1,186 @@
+"""The frame around the page: drawer, themes, sizes, keys, and what happens while runs change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser
+
+from tests.app.conftest import Serve
+from tests.app.page import AppPage
+from tests.figures.runs import record, rows, start, state
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_live_run_grows_on_the_page_and_the_zoom_stays(page: AppPage, serve: Serve, tmp_path: Path) -> None:
+    writer = start(tmp_path / "growing")
+    for step in (0, 10):
+        writer.append("fast", step, rows(step, 8))
+    page.open(serve(tmp_path))
+    assert "live" in page.page.locator("[data-row]").inner_text()
+    loss = page.page.locator("#graph-loss .nsewdrag").first.bounding_box()
+    assert loss is not None
+    middle = loss["x"] + loss["width"] / 2
+    page.page.mouse.move(middle, loss["y"] + 40)
+    page.page.mouse.down()
+    page.page.mouse.move(middle, loss["y"] + 120, steps=4)
+    page.page.mouse.up()
+    zoom = "() => document.querySelector('#graph-loss .js-plotly-plot')._fullLayout.yaxis.range"
+    page.until(f"() => ({zoom})()[1] - ({zoom})()[0] < 0.4")
+    zoomed = page.page.evaluate(zoom)
+    for step in (20, 30):
+        writer.append("fast", step, rows(step, 8))
+    page.wait_step(30)
+    np.testing.assert_allclose(page.drawn("profile", "growing"), state(30, 8), rtol=1e-6)
+    page.until("() => document.querySelector('#graph-loss .js-plotly-plot')._fullData[0].y.length === 4")
+    assert page.drawn("maps", "growing", "map").shape == (8, 4)
+    assert page.page.evaluate(zoom) == zoomed
+    assert page.page.locator("#step-input").input_value() == "30"
+    page.page.keyboard.press("ArrowLeft")
+    page.wait_step(20)
+    record(tmp_path / "later", scale=3.0)
+    page.until("() => depthscope.resolve().runs.length === 2")
+    page.settle()
+    assert page.state()["shownStep"] == 20, "a step chosen by hand stays while runs grow"
+    writer.close()
+    page.until("() => depthscope.catalogue.runs.every((run) => run.status === 'finished')")
+
+
+def test_the_theme_follows_the_system_until_it_is_switched(browser: Browser, address: str) -> None:
+    context = browser.new_context(color_scheme="dark", viewport={"width": 1440, "height": 900})
+    page = AppPage(context.new_page())
+    page.open(address)
+    assert page.page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+    line = "() => document.querySelector('#graph-profile .js-plotly-plot')._fullData[0].line.color"
+    assert page.page.evaluate(line) == "#4C9FE6"
+    page.page.emulate_media(color_scheme="light")
+    page.until(f"() => ({line})() === '#0072B2'")
+    page.settle()
+    page.page.get_by_role("button", name="Switch between light and dark").click()
+    page.until(f"() => ({line})() === '#4C9FE6'")
+    page.open(address)
+    assert page.page.evaluate("() => document.documentElement.dataset.theme") == "dark", "the choice is kept"
+    assert page.troubles == []
+    context.close()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1280, 720)])
+def test_the_page_fits_without_scrolling_and_no_labels_overlap(
+    page: AppPage, address: str, width: int, height: int
+) -> None:
+    page.page.set_viewport_size({"width": width, "height": height})
+    page.open(f"{address}depth?step=200&pins=50,100")
+    sizes = page.page.evaluate(
+        """() => {
+          const main = document.getElementById("page");
+          const box = (id) => document.getElementById(id).getBoundingClientRect();
+          return {
+            scroll: [main.scrollHeight - main.clientHeight, main.scrollWidth - main.clientWidth],
+            rows: [box("panel-profile").height, box("panel-maps").height],
+            drawer: box("drawer").width,
+            bar: box("stepbar").height,
+          };
+        }"""
+    )
+    assert sizes["scroll"] == [0, 0]
+    assert sizes["rows"][0] >= 246
+    assert sizes["rows"][1] >= 226
+    assert sizes["drawer"] == (248 if width > 1360 else 48)
+    assert sizes["bar"] == 72
+    overlapping = page.page.evaluate(
+        """() => {
+          const boxes = [...document.querySelectorAll(".end-label, .band-name, .map-title, .cursor-label:not(.covered)")]
+            .map((element) => [element.textContent, element.getBoundingClientRect()]);
+          const hit = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+            && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
+          return boxes.flatMap(([name, a], i) => boxes.slice(i + 1).filter(([, b]) => hit(a, b)).map(([other]) => [name, other]));
+        }"""
+    )
+    assert overlapping == []
+
+
+def test_keys_do_what_the_help_says(page: AppPage, address: str) -> None:
+    page.open(address)
+    page.page.keyboard.press("?")
+    help_text = page.page.locator("#help").inner_text()
+    assert "difference to the baseline" in help_text
+    page.page.keyboard.press("Escape")
+    assert not page.page.locator("#help").is_visible()
+    page.page.keyboard.press("l")
+    page.until(
+        "() => document.querySelector('#graph-profile .js-plotly-plot')._fullLayout.yaxis.type === 'linear'"
+    )
+    page.page.keyboard.press("Home")
+    page.wait_step(0)
+    page.page.keyboard.press("/")
+    page.page.keyboard.type("blo")
+    assert page.page.locator("[data-row]").count() == 1
+    assert page.page.locator("#runs-count").inner_text() == "1 of 3 runs, 3 selected"
+    page.page.keyboard.press("l")
+    assert page.state()["scale"] == "linear", "letters typed into a field are no keys"
+
+
+def test_every_control_has_a_name_and_can_be_reached_by_tab(page: AppPage, address: str) -> None:
+    page.open(address)
+    nameless = page.page.evaluate(
+        """() => [...document.querySelectorAll("button, a, input, select, [role=slider]")].filter((element) =>
+          !(element.getAttribute("aria-label") || element.textContent.trim() || element.labels?.length
+            || element.placeholder)).map((element) => element.outerHTML)"""
+    )
+    assert nameless == []
+    reached = set()
+    for _ in range(60):
+        page.page.keyboard.press("Tab")
+        reached.add(
+            page.page.evaluate("() => document.activeElement.id || document.activeElement.textContent")
+        )
+    assert {"search", "live", "play", "step-input", "slider", "Absolute", "Linear", "plain"} <= reached
+
+
+def test_a_run_that_cannot_be_read_is_named_and_the_others_are_shown(
+    page: AppPage, serve: Serve, tmp_path: Path
+) -> None:
+    record(tmp_path / "fine")
+    record(tmp_path / "torn")
+    (tmp_path / "torn" / "rank00000" / "data.zarr" / "zarr.json").write_text("{")
+    page.open(serve(tmp_path))
+    assert page.state()["runs"] == ["fine"]
+    row = page.page.locator('[data-row]:has-text("torn")')
+    assert "unreadable" in row.inner_text()
+    assert "damaged" in str(row.get_attribute("title"))
+    assert str(tmp_path) not in page.page.content()
+
+
+def test_a_folder_without_runs_says_how_to_record_one_and_shows_it_when_it_comes(
+    page: AppPage, serve: Serve, tmp_path: Path
+) -> None:
+    page.open(serve(tmp_path))
+    assert "depthscope demo" in page.page.locator("#empty-profile").inner_text()
+    record(tmp_path / "first")
+    page.wait_step(300)
+    np.testing.assert_allclose(page.drawn("profile", "first"), state(300, 8), rtol=1e-6)
+
+
+def test_run_names_are_shown_as_they_are_typed(page: AppPage, serve: Serve, tmp_path: Path) -> None:
+    name = "<img src=x onerror=alert(1)> %{y} &amp;"
+    record(tmp_path / "odd", name=name)
+    page.open(serve(tmp_path))
+    assert page.page.locator(".run-name").inner_text() == name
+    assert page.page.locator("img").count() == 0
+
+
+def test_the_step_bar_shows_the_learning_rates_phases(page: AppPage, address: str) -> None:
+    page.open(address)
+    page.until("() => document.querySelectorAll('.phase').length === 3")
+    assert page.page.locator("#slider-phases").inner_text().split() == ["warm-up", "constant", "decay"]
+
+
+def test_behind_a_prefix_the_page_works(page: AppPage, serve: Serve, root: Path) -> None:
+    place = serve(root, prefix="/proxy/8050/")
+    assert place.endswith("/proxy/8050/")
+    page.open(place)
+    assert page.page.url.split("?")[0] == place or page.page.url.startswith(place)
+    np.testing.assert_allclose(page.drawn("profile", "plain"), state(300, 8), rtol=1e-6)

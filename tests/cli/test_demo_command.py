@@ -1,0 +1,78 @@
+"""`depthscope demo`: it trains and records what was typed, and refuses what cannot be carried out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from depthscope.cli import main
+from depthscope.cli.options import designs
+from depthscope.store import open_run
+from tests.cli.conftest import Type
+
+TINY = ("--layers", "4", "--width", "16", "--context", "16", "--batch", "2", "--no-serve")
+
+
+def test_two_designs_are_trained_recorded_and_can_be_listed(typed: Type, tmp_path: Path) -> None:
+    found = typed(
+        "demo", "--designs", "prenorm", "block-attnres:S=2", "--steps", "4", "--out", "runs/first", *TINY
+    )
+    assert found.code == 0, found.err
+    listed = typed("ls", "runs").out
+    assert "block-attnres-S2" in listed
+    run = open_run(tmp_path / "runs" / "first" / "prenorm")
+    assert run.status == "finished"
+    assert run.config["steps"] == 4
+    assert np.isfinite(run["state_rms"].values).all()
+    assert "findings" in typed("summary", run.path).out
+
+
+def test_the_same_folder_again_is_refused_and_keeps_what_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "prenorm").mkdir()
+    assert main(["demo", "--designs", "prenorm", "--steps", "1", "--out", str(tmp_path), *TINY]) == 1
+    text = capsys.readouterr().err
+    assert str(tmp_path / "prenorm") in text
+    assert "--out" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--designs", "prenrom"), ["'prenrom'", "prenorm"]),
+        (("--designs", "hires:q=2"), ["hires", "'q'"]),
+        (("--designs", "prenorm,prenorm"), ["prenorm", "twice"]),
+        (("--layers", "5"), ["layers=5", "6"]),
+        (("--device", "cuda:77"), ["cuda:77"]),
+    ],
+)
+def test_options_that_cannot_be_carried_out_leave_nothing_behind(
+    words: tuple[str, ...], told: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["demo", "--steps", "1", "--out", str(out), *TINY, *words]) == 1
+    text = capsys.readouterr().err
+    for part in told:
+        assert part in text
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("place", ["taken", "taken/below"])
+def test_a_file_in_the_way_is_named(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "taken").touch()
+    out = tmp_path / place
+    assert main(["demo", "--designs", "prenorm", "--steps", "1", "--out", str(out), *TINY]) == 1
+    assert str(tmp_path / "taken") in capsys.readouterr().err
+
+
+def test_designs_are_read_from_words_and_from_comma_separated_lists() -> None:
+    assert designs(["prenorm", "hires:n=2,B=4"]) == ("prenorm", "hires:n=2,B=4")
+    assert designs(["prenorm,hires:n=2,B=4,block-attnres:S=3"]) == (
+        "prenorm",
+        "hires:n=2,B=4",
+        "block-attnres:S=3",
+    )
+    assert designs([" prenorm , full-attnres,"]) == ("prenorm", "full-attnres")

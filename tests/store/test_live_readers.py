@@ -1,0 +1,92 @@
+"""Readers in another process beside a busy writer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from depthscope.store import open_run
+
+WRITER = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from depthscope.store import RunWriter
+from tests.store.runs import LAYERS, fast, outline, slow
+
+stop = time.time() + 12
+with RunWriter.create(Path(sys.argv[1]), name="r", config={}, layout=outline(),
+                      streams=[fast(16), slow(8)], flush_seconds=0.2, fsync=False) as writer:
+    print("ready", flush=True)
+    step = 0
+    while time.time() < stop:
+        writer.append("fast", step, {"loss": step, "write_rms": np.full(LAYERS, step)})
+        if step % 5 == 0:
+            writer.append("slow", step, {"depth_attention": np.full((LAYERS + 1, 3), step % 1000)})
+        step += 1
+        time.sleep(0.001)
+"""
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "run"
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        yield path
+        writer.kill()
+
+
+def test_xarray_never_fails_and_never_sees_half_a_row(busy: Path) -> None:
+    store, polls, rows = busy / "rank00000" / "data.zarr", 0, 0
+    stop = time.time() + 4
+    while time.time() < stop:
+        with xr.open_datatree(store, engine="zarr") as tree:
+            fast, slow = tree["fast"].to_dataset().load(), tree["slow"].to_dataset().load()
+        count = fast.sizes["step"]
+        np.testing.assert_array_equal(fast["step"], np.arange(count))
+        np.testing.assert_array_equal(fast["loss"], np.arange(count))
+        np.testing.assert_array_equal(fast["write_rms"], np.arange(count)[:, None].repeat(4, 1))
+        np.testing.assert_array_equal(slow["depth_attention"][:, 0, 0], slow["step"] % 1000)
+        assert fast["layer"].values.tolist() == [1, 2, 3, 4]
+        assert slow["target_name"].values[-1] == "output"
+        assert count >= rows
+        polls, rows = polls + 1, count
+    assert polls > 20
+    assert rows > 100
+
+
+def test_open_run_never_fails_and_sees_rows_within_two_seconds(busy: Path) -> None:
+    run, polls, rows, versions = open_run(busy), 0, 0, set()
+    stop = time.time() + 3
+    oldest = 0.0
+    while time.time() < stop:
+        loss = run["loss"]
+        now = time.time()
+        count = loss.sizes["step"]
+        np.testing.assert_array_equal(loss["step"], np.arange(count))
+        np.testing.assert_array_equal(loss, np.arange(count))
+        binned = run.read("loss", columns=10)
+        assert binned.sizes["step"] <= 10
+        slow = run["depth_attention"]
+        np.testing.assert_array_equal(slow[:, 0, 0], slow["step"] % 1000)
+        if count:
+            oldest = max(oldest, now - float(run["fast/wall_time"].values[count - 1]))
+        assert count >= rows
+        versions.add(run.version())
+        polls, rows = polls + 1, count
+    assert polls > 20
+    assert len(versions) > 20
+    assert rows > 100
+    assert run.status == "live"
+    assert oldest < 2
