@@ -49,8 +49,14 @@ def _figure(answer: Answer, ask: Ask) -> Any:
     layout = dict(answer.figure["layout"]) if answer.figure else dict(_BLANK)
     traces = list(answer.figure["data"]) if answer.figure else []
     shape = " ".join(f"{trace['meta'].get('run')}:{trace['meta']['role']}" for trace in traces)
+    home = {
+        name: entry["range"] for name, entry in layout.items() if name[1:5] == "axis" and "range" in entry
+    }
+    for name in home.keys() & ask.zoom.keys():
+        layout[name] = {**layout[name], "range": list(ask.zoom[name])}
     layout["meta"] = {
         **layout.get("meta", {}),
+        "home": home,
         "asked": {**ask.mark, "shape": shape},
         "missing": dict(answer.missing),
     }

@@ -12,7 +12,7 @@ GRAPH_CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "showSendToCloud": False,
     "responsive": True,
-    "doubleClick": "reset",
+    "doubleClick": False,
     "showTips": False,
     "locale": "en",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
@@ -15,6 +16,7 @@ LAYER_QUANTITIES: tuple[str, ...] = tuple(
 DEFAULT_QUANTITY = "state_logrms"
 _MOST_RUNS = 200
 _MOST_PINS = 8
+_AXIS = re.compile(r"[xy]axis[0-9]{0,2}")
 Choice = TypeVar("Choice", bound=str)
 
 
@@ -37,6 +39,8 @@ class Ask:
     theme: ThemeName
     changed: tuple[str, ...] | None
     """None: everything is new. Otherwise the figure is on the page, and these runs have new rows."""
+    zoom: Mapping[str, tuple[float, float]]
+    """Ranges of axes, by their name in the layout, that the reader has chosen by zooming."""
     shape: str
     """Which traces the figure on the page has."""
     mark: Mapping[str, Any]
@@ -62,6 +66,7 @@ def read_ask(data: Any, known: Collection[str]) -> Ask:
         end=_step(given.get("end")),
         theme=_one_of(given.get("theme"), get_args(ThemeName), "light"),
         changed=None if changed is None else _ids(changed, runs),
+        zoom=_zoom(given.get("zoom")),
         shape=str(given.get("shape", "")),
         mark={"key": given.get("key"), "versions": given.get("versions")},
     )
@@ -81,3 +86,14 @@ def _one_of(value: Any, choices: Collection[Choice], otherwise: Any) -> Any:
 
 def _step(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+
+
+def _zoom(value: Any) -> dict[str, tuple[float, float]]:
+    """Return the axes with a usable range: two different finite numbers."""
+    found = {}
+    for name, ends in value.items() if isinstance(value, Mapping) else ():
+        if isinstance(name, str) and _AXIS.fullmatch(name) and isinstance(ends, list) and len(ends) == 2:
+            numbers = [float(end) for end in ends if isinstance(end, int | float) and abs(end) < 1e300]
+            if len(set(numbers)) == 2:
+                found[name] = (numbers[0], numbers[1])
+    return found

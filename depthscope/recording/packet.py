@@ -24,4 +24,3 @@ class Packet:
     host_scalars: Mapping[str, float]
     low_precision: bool = False
     """Some activation was fp16 or bf16: checks of identities get the wider tolerance."""
-    checking: bool = False

@@ -18,13 +18,12 @@ from depthscope.probes import Probe
 from depthscope.recording import registry
 from depthscope.recording.attaching import check_resume, checked_model, displace
 from depthscope.recording.optimizers import OptimizerReader, global_norm
-from depthscope.recording.packet import Packet
 from depthscope.recording.report import Report
 from depthscope.recording.root_hooks import attach_root
 from depthscope.recording.schedule import Schedule, schedules
 from depthscope.recording.session import RunDescription, Session, close_at_exit
 from depthscope.recording.strict import strict
-from depthscope.recording.values import Value, split, token_positions
+from depthscope.recording.values import Value, token_positions
 from depthscope.store import refuse_existing_rows
 
 
@@ -317,9 +316,17 @@ class Recorder:
         session = self._session
         if session is not None:
             if session.observer.streams:
-                self._submit_row(session, started, label, loss_tokens, loss, grad_norm, max_norm)
+                if not self._optimizers.optimizers:
+                    self._read_gradients(self._optimizers.gradients())
+                facts = self._facts(started, loss_tokens) | {
+                    "loss": loss,
+                    "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
+                    "max_norm": max_norm,
+                }
+                session.submit_row(label, facts, started)
+                self._rows += 1
             if metrics:
-                self._submit_named("metrics", label, metrics)
+                session.submit_named("metrics", label, metrics)
         self._stride = max(1, label - self._next + self._stride) if step is not None and self._rows else 1
         self._next = label + self._stride
         self._tokens_seen += loss_tokens
@@ -330,65 +337,26 @@ class Recorder:
         self._arm()
         self._say_warnings()
 
-    def _submit_row(
-        self,
-        session: Session,
-        started: float,
-        label: int,
-        loss_tokens: int,
-        loss: Value | None,
-        grad_norm: Value | None,
-        max_norm: float | None,
-    ) -> None:
-        observer, reader = session.observer, self._optimizers
-        if not reader.optimizers:
-            observer.see_parameter_gradients(reader.gradients())
-        generations = observer.take()
-        offered: dict[str, Value | None] = {
-            "loss": loss,
-            "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
+    def _facts(self, started: float, loss_tokens: int) -> dict[str, Value | None]:
+        """Return what is known of the step beside its moments."""
+        reader = self._optimizers
+        skipped = None if self._scaler is None or not reader.optimizers else float(not reader.stepped)
+        on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        return {
             "loss_scale": self._loss_scale,
             "parameter_scale": reader.parameter_scale,
-            "max_norm": max_norm,
             "learning_rate": reader.learning_rate,
             "step_seconds": None if self._last_time is None else started - self._last_time,
-            "tokens": float(self._tokens_seen),
-            "loss_tokens": float(loss_tokens),
+            "tokens": self._tokens_seen,
+            "loss_tokens": loss_tokens,
+            "skipped": skipped,
+            "peak_memory": torch.cuda.max_memory_allocated() if on_cuda else None,
         }
-        given: dict[str, Value] = {name: value for name, value in offered.items() if value is not None}
-        if reader.optimizers and self._scaler is not None:
-            given["skipped"] = 0.0 if reader.stepped else 1.0
-        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            given["peak_memory"] = float(torch.cuda.max_memory_allocated())
-        on_device, on_host = split(given)
-        tensors = [tensor for generation in generations for tensor in generation.tensors]
-        on_host["recording_seconds"] = time.perf_counter() - started
-        packet = Packet(
-            stream_rows=observer.streams,
-            step=label,
-            visits=tuple(visit for generation in generations for visit in generation.visits),
-            tokens=tuple(count for generation in generations for count in generation.tokens),
-            widths=tuple(width for generation in generations for width in generation.widths),
-            device_scalars=tuple(on_device),
-            host_scalars=on_host,
-            low_precision=observer.low_precision,
-        )
-        session.submit(packet, [*tensors, *on_device.values()])
-        observer.checking = False
-        self._rows += 1
 
     def _submit_evaluation(self) -> None:
         if self._evaluated and self._session is not None:
-            self._submit_named("evaluation", self._next, self._evaluated)
+            self._session.submit_named("evaluation", self._next, self._evaluated)
             self._evaluated = {}
-
-    def _submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
-        on_device, on_host = split(values)
-        packet = Packet(
-            stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
-        )
-        if self._session is not None:
-            self._session.submit(packet, list(on_device.values()))
 
     def _say_warnings(self) -> None:
         session = self._session
@@ -411,6 +379,7 @@ class Recorder:
             if self._session is not None:
                 self._session.observer.live = False
                 self._session.observer.streams = frozenset()
+                self._session.writer.annotate("notes", [*self._anatomy.notes, self._failure])
             if self._failure not in self._said:
                 self._said.add(self._failure)
                 warnings.warn(f"depthscope: {self._failure}; training goes on", stacklevel=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ from depthscope.recording.observer import Observer
 from depthscope.recording.packet import Packet
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
+from depthscope.recording.values import Value, split
 from depthscope.store import RunWriter
 
 SILENT_AFTER = 3
@@ -90,7 +92,6 @@ class Session:
         self.missing = absent(shown, self.layout)
         self.error: Exception | None = None
         self.warnings: list[str] = []
-        self.submitted = 0
         self._counts: dict[str, Array] = {}
         self._rows = 0
         steps = {stream: schedule.every for stream, schedule in every.items()}
@@ -119,7 +120,35 @@ class Session:
 
     # --- the training thread ----------------------------------------------------------------------------
 
-    def submit(self, packet: Packet, tensors: Sequence[Tensor]) -> None:
+    def submit_row(self, step: int, facts: Mapping[str, Value | None], started: float) -> None:
+        """Hand over the step's moments with the `facts` that are known; `started` is when step() was called."""
+        observer = self.observer
+        generations = observer.take()
+        on_device, on_host = split({name: value for name, value in facts.items() if value is not None})
+        on_host["recording_seconds"] = time.perf_counter() - started
+        packet = Packet(
+            stream_rows=observer.streams,
+            step=step,
+            visits=tuple(visit for each in generations for visit in each.visits),
+            tokens=tuple(count for each in generations for count in each.tokens),
+            widths=tuple(width for each in generations for width in each.widths),
+            device_scalars=tuple(on_device),
+            host_scalars=on_host,
+            low_precision=observer.low_precision,
+        )
+        moments = [tensor for each in generations for tensor in each.tensors]
+        self._submit(packet, [*moments, *on_device.values()])
+        observer.checking = False
+
+    def submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
+        """Hand over values under the user's own names."""
+        on_device, on_host = split(values)
+        packet = Packet(
+            stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
+        )
+        self._submit(packet, list(on_device.values()))
+
+    def _submit(self, packet: Packet, tensors: Sequence[Tensor]) -> None:
         """Pack the numbers into one vector on their device and hand it over; nothing waits."""
         if tensors:
             device = tensors[0].device

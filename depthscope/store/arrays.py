@@ -18,6 +18,7 @@ from depthscope.store.metadata import DTYPES
 
 Array = npt.NDArray[Any]
 _FREE_BYTES = 64 * 2**20
+_LARGEST_GAP = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,28 +81,24 @@ def describe_array(folder: Path, metadata: Mapping[str, Any]) -> StoredArray:
 def read_rows(array: StoredArray, start: int, stop: int) -> Array:
     """Return rows [start, stop), [n, ...]; ValueError or OSError when a chunk is missing or damaged.
 
-    Chunks before `first_row` are NaN: the array came later than its stream.
+    Chunks before `first_row` do not exist and are NaN: the array came later than its stream.
     """
     if stop <= start:
         return np.empty((0, *array.shape), array.dtype)
     size, row_bytes = array.chunk_rows, prod(array.shape) * array.dtype.itemsize
-    paths = []
-    present = 0
-    for chunk in range(start // size, -(-stop // size)):
+    begin = min(stop, max(start, array.first_row // size * size))
+    if (begin - start) * row_bytes > _LARGEST_GAP:
+        raise ValueError(f"{array.name} claims to lack its first {array.first_row} rows")
+    paths, present = [], 0
+    for chunk in range(begin // size, -(-stop // size)):
         path = array.folder / ".".join(["c", str(chunk), *("0" for _ in array.shape)])
         try:
             present += path.stat().st_size
         except FileNotFoundError:
-            if (chunk + 1) * size > array.first_row:
-                raise ValueError(
-                    f"{array.name} lacks its rows from {chunk * size} on ({path.name})"
-                ) from None
-        else:
-            paths.append((chunk, path))
-        if (chunk * size - start) * row_bytes > LARGEST_RATIO * present + _FREE_BYTES:
-            raise ValueError(f"{array.name} claims {stop - start} rows, more than its files can hold")
-    if (stop - start) * row_bytes > LARGEST_RATIO * present + _FREE_BYTES:
-        raise ValueError(f"{array.name} claims {stop - start} rows, more than its files can hold")
+            raise ValueError(f"{array.name} lacks its rows from {chunk * size} on ({path.name})") from None
+        paths.append((chunk, path))
+    if (stop - begin) * row_bytes > LARGEST_RATIO * present + _FREE_BYTES:
+        raise ValueError(f"{array.name} claims {stop - begin} rows, more than its files can hold")
     values = np.full((stop - start, *array.shape), np.nan if array.dtype.kind == "f" else 0, array.dtype)
     for chunk, path in paths:
         block = decode_chunk(path.read_bytes(), (size, *array.shape), array.dtype)

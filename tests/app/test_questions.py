@@ -36,6 +36,7 @@ fields = (
     "end",
     "theme",
     "changed",
+    "zoom",
 )
 
 
@@ -49,6 +50,7 @@ def test_whatever_the_browser_sends_the_question_makes_sense(data: object) -> No
     assert ask.metric in LAYER_QUANTITIES
     assert ask.mode in ("absolute", "ratio", "fresh", "write", "difference")
     assert ask.step is None or ask.step >= 0
+    assert all(low != high for low, high in ask.zoom.values())
     assert ask.changed is None or set(ask.changed) <= set(ask.runs)
 
 

@@ -38,6 +38,8 @@ def test_a_live_run_grows_on_the_page_and_the_zoom_stays(page: AppPage, serve: S
     page.until("() => document.querySelector('#graph-loss .js-plotly-plot')._fullData[0].y.length === 4")
     assert page.drawn("maps", "growing", "map").shape == (8, 4)
     assert page.page.evaluate(zoom) == zoomed
+    page.page.mouse.dblclick(middle, loss["y"] + 60)
+    page.until(f"() => ({zoom})()[1] - ({zoom})()[0] > 0.4")
     assert page.page.locator("#step-input").input_value() == "30"
     page.page.keyboard.press("ArrowLeft")
     page.wait_step(20)

@@ -72,7 +72,7 @@ def test_the_copy_holds_all_rows(unfinished: Path) -> None:
     assert open_run(unfinished)["late"].values[20:].tolist() == [20.0, 21.0, 22.0]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1))
 def test_any_truncation_yields_a_prefix(unfinished: Path, tmp_path: Path, share: float) -> None:
     log = copied(unfinished, tmp_path / "cut")
@@ -84,7 +84,7 @@ def test_any_truncation_yields_a_prefix(unfinished: Path, tmp_path: Path, share:
     assert (count == ROWS) == (size == (unfinished / "rank00000" / "tail" / log.name).stat().st_size)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
 def test_any_changed_byte_yields_a_prefix(unfinished: Path, tmp_path: Path, share: float, flip: int) -> None:
     log = copied(unfinished, tmp_path / "bad")
@@ -100,7 +100,7 @@ def test_a_run_copied_without_its_logs_has_its_committed_rows(unfinished: Path, 
     assert rows_read(tmp_path / "without") == COMMITTED
 
 
-@pytest.mark.parametrize("at", range(0, 90, 3))
+@pytest.mark.parametrize("at", range(0, 90, 4))
 def test_an_interrupt_anywhere_in_append_loses_no_accepted_row(
     make_writer: MakeWriter, tmp_path: Path, at: int
 ) -> None:

@@ -51,7 +51,7 @@ class Model:
                 assert got["step"].values.tolist() == self.steps[stream]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(operations=operations, chunk_rows=st.sampled_from([1, 3, 4, 16]))
 def test_any_sequence_of_appends_flushes_and_new_names_reads_back_equal(
     operations: list[Any], chunk_rows: int

@@ -43,7 +43,8 @@
       if (pending[panel]?.since === since) document.getElementById(`panel-${panel}`)?.classList.add("waiting");
     }, LOADING);
     window.dash_clientside.set_props(`ask-${panel}`, {
-      data: { ...wish.question, key: wish.key, versions: wish.versions, changed, shape: before?.shape ?? "" },
+      data: { ...wish.question, key: wish.key, versions: wish.versions, changed, shape: before?.shape ?? "",
+        zoom: zooms[panel]?.subject === subject(wish.question) ? zooms[panel].axes : {} },
     });
   };
 
@@ -54,6 +55,25 @@
       send(panel);
     }
   });
+
+  // Zoom: plotly forgets it when the figure's own range moves, and with live data it does. So the page keeps
+  // it, sends it with every ask while the subject stays, and gives it up on a double click.
+  const zooms = {};        // panel -> {subject, axes}
+  const subject = ({ runs, metric, mode, scale }) => JSON.stringify([runs, metric, mode, scale]);
+
+  ds.zoomed = (panel, gd, event) => {
+    const names = [...new Set(Object.keys(event).map((key) => /^([xy]axis\d*)\.range/.exec(key)?.[1]).filter(Boolean))];
+    if (!names.length || !wanted[panel]) return;
+    const now = subject(wanted[panel].question);
+    if (zooms[panel]?.subject !== now) zooms[panel] = { subject: now, axes: {} };
+    for (const name of names) zooms[panel].axes[name] = [...gd._fullLayout[name].range];
+  };
+  ds.unzoom = (panel, gd) => {
+    const home = gd.layout.meta?.home;
+    if (!home) return;
+    window.Plotly.relayout(gd, Object.fromEntries(Object.entries(home).map(([name, range]) => [`${name}.range`, range])))
+      .then(() => { delete zooms[panel]; });
+  };
 
   /** An answer arrived: `mark` is what it was asked with. */
   ds.answered = (panel, mark) => {

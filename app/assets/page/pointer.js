@@ -57,6 +57,8 @@
   ds.listen = (panel, gd) => {
     gd.on("plotly_hover", (event) => show(gd, event));
     gd.on("plotly_unhover", hide);
+    gd.on("plotly_relayout", (event) => ds.zoomed(panel, gd, event));
+    gd.on("plotly_doubleclick", () => ds.unzoom(panel, gd));
     gd.addEventListener("mouseleave", hide);
     if (panel === "maps") gd.on("plotly_click", (event) => {
       const point = event.points.find((entry) => entry.data.meta?.role === "map");
