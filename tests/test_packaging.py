@@ -21,11 +21,22 @@ def test_the_wheel_holds_every_file_of_the_tree(tmp_path: Path) -> None:
             target.symlink_to((ROOT / name).readlink())
         else:
             target.write_bytes((ROOT / name).read_bytes())
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(source)]
-    done = subprocess.run(build, capture_output=True, text=True)
+    build = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(tmp_path),
+        str(source),
+    ]
+    done = subprocess.run(build, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("*.whl")
-    shipped = {name for name in zipfile.ZipFile(wheel).namelist() if not name.split("/")[0].endswith(".dist-info")}
+    shipped = {
+        name for name in zipfile.ZipFile(wheel).namelist() if not name.split("/")[0].endswith(".dist-info")
+    }
     expected = set()
     for name in tracked:
         if not (ROOT / name).is_symlink():

@@ -68,7 +68,7 @@ def profile_answer(
     figure = depth_profile_plotly(
         data, look=look, log=ask.log, limits=_common_limits(ask, runs), end_labels=end_labels
     )
-    warnings = [figure["layout"]["meta"]["unusual"]]
+    warnings = [figure["layout"]["meta"]["unusual"], _unequal_footing(ask, runs)]
     if len(data.arrays) > MOST_LINES:
         warnings.append(f"{MOST_LINES} of {len(data.arrays)} runs")
     return Answer(
@@ -148,6 +148,12 @@ def _no_difference(ask: Ask, runs: Sequence[CachedRun]) -> str:
     if ask.mode != "difference" or len(runs) > 1:
         return ""
     return "A difference needs a second run: select one in the drawer; the starred run is the baseline."
+
+
+def _unequal_footing(ask: Ask, runs: Sequence[CachedRun]) -> str:
+    """Say when equal steps are not equal numbers of tokens."""
+    tokens = {run.config.get("tokens_per_step") for run in runs} - {None}
+    return "tokens per step differ" if ask.align == "step" and len(tokens) > 1 else ""
 
 
 def _difference_note(ask: Ask, base: CachedRun) -> str:

@@ -16,6 +16,8 @@ from depthscope.marks.description import Side
 
 _LARGEST_SET = 4
 _MOST_CANDIDATES = 16
+_WHOLE = 0.1
+"""Weights further than this from a whole number are those of another sum, or shared by equal tensors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,8 @@ def explain(difference: Tensor, values: Sequence[Tensor], allowed: float) -> tup
     # Distinct outputs: the weights of the sum are found at once, and are 0 or 1 or the sum is another one.
     weights = torch.linalg.lstsq(gram, projected[:, None]).solution[:, 0]
     chosen = [index for index, weight in zip(held, weights.tolist(), strict=True) if weight > 0.5]
-    if chosen and _left_over(difference, values, chosen) <= allowed:
+    whole = bool(((weights - weights.round()).abs() < _WHOLE).all())
+    if chosen and whole and _left_over(difference, values, chosen) <= allowed:
         return tuple(chosen)
     size = float(difference.norm())
     best = float((difference - weights @ matrix).norm())

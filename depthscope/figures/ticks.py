@@ -25,16 +25,15 @@ def round_ticks(low: float, high: float, wanted: int) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return tick values for a log axis from 10**low to 10**high: 1-2-5 up to two decades, else decades."""
+    """Return tick values for a log axis from 10**low to 10**high: decades where three fit, else 1-2-5."""
     first, last = math.floor(low), math.ceil(high)
-    if high - low > 2.15:
-        every = max(1, round((high - low) / 6))
-        return [10.0**power for power in range(first, last + 1) if power % every == 0]
-    values = [factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5)]
+    every = max(1, round((high - low) / 6))
+    decades = [10.0**power for power in range(first, last + 1) if power % every == 0 and low <= power <= high]
+    if high - low > 2 and len(decades) >= 3:
+        return decades
+    values = [float(f"{factor}e{power}") for power in range(first, last + 1) for factor in (1, 2, 5)]
     inside = [value for value in values if low <= math.log10(value) <= high]
-    if len(inside) >= 2:
-        return [float(f"{value:.3g}") for value in inside]
-    return round_ticks(10.0**low, 10.0**high, 4)
+    return inside if len(inside) >= 2 else round_ticks(10.0**low, 10.0**high, 4)
 
 
 def layer_ticks(layers: int, residual_block: Sequence[int]) -> list[int]:

@@ -167,8 +167,9 @@ def choose_blocks(layers: int, blocks: int | None, boundaries: Sequence[int] | N
     if count < 1 or transformer_blocks % count:
         fitting = [size for size in range(1, transformer_blocks + 1) if transformer_blocks % size == 0]
         raise ValueError(
-            f"{count} residual blocks do not share {transformer_blocks} transformer blocks equally; choose B (blocks) from "
-            f"{', '.join(map(str, fitting))}, or give boundaries in sublayers, e.g. boundaries={join((2, layers))}"
+            f"{count} residual blocks do not share {transformer_blocks} transformer blocks equally; choose B "
+            f"(blocks) from {', '.join(map(str, fitting))}, or give boundaries in sublayers, e.g. "
+            f"boundaries={join((2, layers))}"
         )
     return ResidualBlocks.of_size(layers, layers // count)
 

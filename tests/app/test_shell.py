@@ -125,6 +125,19 @@ def test_keys_do_what_the_help_says(page: AppPage, address: str) -> None:
     assert page.state()["scale"] == "linear", "letters typed into a field are no keys"
 
 
+def test_runs_that_see_other_numbers_of_tokens_a_step_are_told_apart(
+    page: AppPage, serve: Serve, tmp_path: Path
+) -> None:
+    record(tmp_path / "a", config={"tokens_per_step": 64})
+    record(tmp_path / "b", config={"tokens_per_step": 32})
+    page.open(serve(tmp_path))
+    assert page.page.locator("#warning-profile").inner_text() == "tokens per step differ"
+    page.page.locator('[data-value="tokens"]').click()
+    page.settle()
+    assert page.page.locator("#warning-profile").inner_text() == ""
+    assert "at equal tokens" in page.page.locator("#note-profile").inner_text()
+
+
 def test_every_control_has_a_name_and_can_be_reached_by_tab(page: AppPage, address: str) -> None:
     page.open(address)
     nameless = page.page.evaluate(
@@ -186,3 +199,21 @@ def test_behind_a_prefix_the_page_works(page: AppPage, serve: Serve, root: Path)
     page.open(place)
     assert page.page.url.split("?")[0] == place or page.page.url.startswith(place)
     np.testing.assert_allclose(page.drawn("profile", "plain"), state(300, 8), rtol=1e-6)
+
+
+def test_an_unexpected_error_becomes_a_toast_and_the_panels_stay(
+    page: AppPage, address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    page.open(address)
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("depthscope.app.pages.depth_profile_answers.depth_profile_data", broken)
+    page.page.keyboard.press("ArrowLeft")
+    page.until("() => document.getElementById('toast').innerText.includes('RuntimeError: a fault of ours')")
+    assert page.drawn("profile", "plain").shape == (8,)
+    assert "a callback failed" in caplog.text
+    monkeypatch.undo()
+    page.page.get_by_role("button", name="Close").last.click()
+    page.until("() => document.getElementById('toast').innerText === ''")

@@ -20,6 +20,7 @@ def depthscope(*arguments: str, timeout: float = 600) -> subprocess.CompletedPro
     """Run the command line of depthscope in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "depthscope", *arguments],
+        check=False,
         capture_output=True,
         text=True,
         timeout=timeout,
