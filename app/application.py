@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import flask
@@ -64,7 +65,7 @@ def create_app(
         serve_locally=True,
         suppress_callback_exceptions=False,
         add_log_handler=False,
-        on_error=show_error,
+        on_error=partial(show_error, registry),
         enable_mcp=False,
     )
     app.index_string = _INDEX.replace("__PREFIX__", prefix)

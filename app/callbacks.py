@@ -37,11 +37,12 @@ def connect(app: Dash, registry: Registry) -> None:
         )
 
 
-def show_error(error: Exception) -> None:
+def show_error(registry: Registry, error: Exception) -> None:
     """Turn an unexpected error of a callback into a toast with its text; the panels stay."""
     logger.error("a callback failed", exc_info=error)
+    text = f"{type(error).__name__}: {registry.without_root(str(error))}"
     close = html.Button("Close", type="button", className="button", **{"data-action": "close-toast"})
-    set_props("toast", {"children": [html.Span(f"{type(error).__name__}: {error}"), close]})
+    set_props("toast", {"children": [html.Span(text), close]})
 
 
 def _connect_catalogue(app: Dash, registry: Registry) -> None:

@@ -56,7 +56,8 @@ class Registry:
     def runs(self, ids: Iterable[str]) -> list[CachedRun]:
         """Return the readable runs of `ids`, in slot order; ids that are not there are left out."""
         wanted = set(ids)
-        return [entry.run for entry in self.entries() if entry.id in wanted and entry.run is not None]
+        found = [entry.run for entry in self.entries() if entry.id in wanted and entry.run is not None]
+        return [run for run in found if _is_whole(run)]
 
     def slots(self) -> dict[str, int]:
         return {entry.id: entry.slot for entry in self.entries()}
@@ -176,6 +177,15 @@ def total_steps(config: Mapping[str, Any]) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
     return None
+
+
+def _is_whole(run: CachedRun) -> bool:
+    """Whether the run's commit can be read; when not, the catalogue says why."""
+    try:
+        run.version()
+    except (RunError, OSError):
+        return False
+    return True
 
 
 def _parts(folder: Path) -> tuple[Path, ...]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from depthscope.app.reading import CachedRun
+from depthscope.store import RunError
 
 _MOST_SEGMENTS = 500
 
 
 def timeline(run: CachedRun) -> dict[str, Any]:
     """Return ``segments`` (first, last, distance) and ``phases`` (name, start, stop) of a run."""
-    steps = run.steps("fast") if "fast" in run.streams else np.empty(0, np.int64)
+    steps = np.empty(0, np.int64)
+    # A damaged run has its reason in the panels; here it only has no steps.
+    with suppress(RunError, OSError):
+        steps = run.steps("fast") if "fast" in run.streams else steps
     return {"segments": segments(steps), "phases": phases(run.config)}
 
 

@@ -51,5 +51,11 @@ def per_run(
         except Absent as reason:
             absent[run.id] = str(reason)
         except (OSError, ValueError, KeyError) as error:
-            absent[run.id] = f"cannot be read: {error}"
+            absent[run.id] = f"cannot be read: {_without_path(error, run.name)}"
     return arrays, absent, names
+
+
+def _without_path(error: Exception, name: str) -> str:
+    """Say what is wrong with the run by its name: figures travel, paths mean nothing elsewhere."""
+    path = getattr(error, "path", None)
+    return str(error) if path is None else str(error).replace(str(path), name)

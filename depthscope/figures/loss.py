@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,10 +29,13 @@ class LossOptions:
 
 def loss_shown(runs: Sequence[ReadableRun]) -> str:
     """Return the name of the loss to show: ``validation``, another evaluation, or the training ``loss``."""
-    held = sorted({name for run in runs for name in evaluation_names(run)})
+    held: set[str] = set()
+    for run in runs:
+        with suppress(OSError, ValueError):
+            held.update(evaluation_names(run))
     if _PREFERRED in held:
         return _PREFERRED
-    return held[0] if held else TRAINING
+    return min(held, default=TRAINING)
 
 
 def loss_data(runs: Sequence[ReadableRun], options: LossOptions) -> Labelled:

@@ -44,18 +44,21 @@ class MergePlan:
         put: defaultdict[tuple[int, str], list[Places]] = defaultdict(list)
         shapes: dict[tuple[int, str], tuple[int, ...]] = {}
         offset = 0
-        for visit in visits:
-            site = visit.site
-            for name, size in visit.moments:
-                key = (visit.probe, name)
-                numbers = max(1, size)
-                columns = np.array(site.columns if size and size == len(site.columns) else range(numbers))
-                extent = len(layout.source_names) if site.columns and size else numbers
-                positions = positions_of(site.kind, layout)
-                shapes[key] = (positions, extent) if size else (positions,)
-                found[key].append(np.arange(offset, offset + numbers))
-                put[key].append(site.position * extent + columns)
-                offset += numbers
+        for wanted in (0, 1):  # the scalars of all visits stand before the first vector
+            for visit in visits:
+                site = visit.site
+                for name, size in visit.moments:
+                    if min(size, 1) != wanted:
+                        continue
+                    key, numbers = (visit.probe, name), max(1, size)
+                    over_sources = bool(size) and size == len(site.columns)
+                    columns = np.array(site.columns if over_sources else range(numbers))
+                    extent = len(layout.source_names) if over_sources else numbers
+                    positions = positions_of(site.kind, layout)
+                    shapes[key] = (positions, extent) if size else (positions,)
+                    found[key].append(np.arange(offset, offset + numbers))
+                    put[key].append(site.position * extent + columns)
+                    offset += numbers
         self.length = offset
         self.targets: dict[tuple[int, str], _Target] = {}
         for key, places in found.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +16,12 @@ from depthscope.recording.merge import Visit
 class Generation:
     """The moments of one training forward and of the backward that follows it."""
 
-    __slots__ = ("expected", "fired", "tensors", "tokens", "visits", "widths")
+    __slots__ = ("expected", "fired", "scalars", "tokens", "vectors", "visits", "widths")
 
     def __init__(self) -> None:
         self.visits: list[Visit] = []
-        self.tensors: list[Tensor] = []
+        self.scalars: list[Tensor] = []
+        self.vectors: list[Tensor] = []
         self.tokens: list[int] = []
         self.widths: list[int] = []
         self.expected = 0
@@ -52,6 +54,16 @@ class Observer:
         self._sites: dict[tuple[SiteKind, int], Site] = {}
         self._visits: dict[tuple[int, Site, tuple[str, ...]], Visit] = {}
         self._mixers: dict[int, Mixer] = {mixer.target: mixer for mixer in axis.mixers}
+        self._looking: dict[SiteKind, list[tuple[int, Probe]]] = {}
+        for index, probe in enumerate(self.probes):
+            for kind in probe.sites:
+                self._looking.setdefault(kind, []).append((index, probe))
+        self._state_is_next_read = {
+            sublayer.index
+            for sublayer, following in pairwise(axis.sublayers)
+            if sublayer.additive and sublayer.state is not None and sublayer.state == following.read
+        }
+        """Layers whose state is the very tensor that the next one reads: dL/df_l = dL/ds_l = dL/dh_{l+1}."""
         self.forget()
 
     # --- the life of a step -----------------------------------------------------------------------------
@@ -96,7 +108,10 @@ class Observer:
         sublayer = self.axis.sublayers[layer - 1]
         kept = Activation(seen.tensor.clone()) if self.checking and sublayer.additive else seen
         self._reads[layer] = (kept, kept.tensor._version)
-        self._hook_gradient("read_gradient", layer, tensor)
+        sites = [self._site("read_gradient", layer - 1)]
+        if layer - 1 in self._state_is_next_read:
+            sites.append(self._site("write_gradient", layer - 2))
+        self._hook_gradient(tensor, *sites)
         self._see_mixed_write(layer - 1, seen)
 
     def see_final_read(self, seen: Activation, tensor: Tensor) -> None:
@@ -111,7 +126,8 @@ class Observer:
             if read.tensor._version == version:
                 parts["read"] = read
         self._visit(self._site("write", layer - 1), parts)
-        self._hook_gradient("write_gradient", layer, tensor)
+        if layer not in self._state_is_next_read:
+            self._hook_gradient(tensor, self._site("write_gradient", layer - 1))
         if self.checking and sublayer.additive:
             self._writes[layer] = Activation(seen.tensor.clone())
         elif sublayer.fresh == "mixer":
@@ -188,15 +204,17 @@ class Observer:
             self._sites[key] = Site(kind=kind, position=position, fresh=fresh, columns=columns)
         return self._sites[key]
 
-    def _hook_gradient(self, kind: SiteKind, layer: int, tensor: Tensor) -> None:
+    def _hook_gradient(self, tensor: Tensor, *sites: Site) -> None:
         if "fast" not in self.streams or not (tensor.requires_grad and torch.is_grad_enabled()):
             return
-        generation, site = self.generations[-1], self._site(kind, layer - 1)
+        generation = self.generations[-1]
         generation.expected += 1
 
         def reduce(gradient: Tensor) -> None:
             generation.fired += 1
-            self._visit(site, {"gradient": Activation(gradient)}, generation=generation, measured="gradient")
+            seen = {"gradient": Activation(gradient)}
+            for site in sites:
+                self._visit(site, seen, generation=generation, measured="gradient")
 
         tensor.register_hook(reduce)  # type: ignore[no-untyped-call]
 
@@ -211,8 +229,8 @@ class Observer:
         """Let every probe of a due stream look; `measured` (or the site's own tensor) counts tokens and width."""
         held = generation if generation is not None else self.generations[-1]
         counted = seen.get(measured or site.kind)
-        for index, probe in enumerate(self.probes):
-            if site.kind not in probe.sites or probe.stream not in self.streams:
+        for index, probe in self._looking.get(site.kind, ()):
+            if probe.stream not in self.streams:
                 continue
             moments = probe.moments(site, seen)
             if not moments:
@@ -225,6 +243,7 @@ class Observer:
                 )
                 visit = self._visits[key] = Visit(probe=index, site=site, moments=sizes)
             held.visits.append(visit)
-            held.tensors.extend(moments.values())
+            for value in moments.values():
+                (held.vectors if value.dim() else held.scalars).append(value)
             held.tokens.append(counted.tokens if counted is not None else 1)
             held.widths.append(counted.width if counted is not None else 1)

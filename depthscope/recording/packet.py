@@ -10,7 +10,7 @@ from depthscope.recording.merge import Visit
 
 @dataclass(frozen=True, kw_only=True)
 class Packet:
-    """The meaning of one flat vector: first the moments of `visits` in order, then `device_scalars`."""
+    """The meaning of one flat vector: the scalar moments of `visits` in order, the others, then `device_scalars`."""
 
     stream_rows: frozenset[str]
     """The streams that get a row: fast, slow, or one named by the user's values (metrics, evaluation)."""

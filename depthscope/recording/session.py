@@ -136,8 +136,9 @@ class Session:
             host_scalars=on_host,
             low_precision=observer.low_precision,
         )
-        moments = [tensor for each in generations for tensor in each.tensors]
-        self._submit(packet, [*moments, *on_device.values()])
+        scalars = [tensor for each in generations for tensor in each.scalars]
+        vectors = [tensor for each in generations for tensor in each.vectors]
+        self._submit(packet, scalars, [*vectors, *on_device.values()])
         observer.checking = False
 
     def submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
@@ -146,16 +147,15 @@ class Session:
         packet = Packet(
             stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
         )
-        self._submit(packet, list(on_device.values()))
+        self._submit(packet, [], list(on_device.values()))
 
-    def _submit(self, packet: Packet, tensors: Sequence[Tensor]) -> None:
+    def _submit(self, packet: Packet, scalars: Sequence[Tensor], more: Sequence[Tensor]) -> None:
         """Pack the numbers into one vector on their device and hand it over; nothing waits."""
-        if tensors:
-            device = tensors[0].device
-            flat = torch.cat([tensor.detach().to(device, torch.float32).reshape(-1) for tensor in tensors])
-        else:
-            flat = torch.empty(0)
-        self.handover.submit(packet, flat)
+        parts = [torch.stack(tuple(scalars))] if scalars else []
+        for tensor in more:
+            device = parts[0].device if parts else tensor.device
+            parts.append(tensor.detach().to(device, torch.float32).reshape(-1))
+        self.handover.submit(packet, torch.cat(parts) if parts else torch.empty(0))
 
     def close(self) -> None:
         """Write everything that was handed over and close the run. Safe to call twice."""

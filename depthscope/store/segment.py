@@ -18,15 +18,15 @@ def segment_path(tail: Path, stream: str, number: int) -> Path:
 class Segment:
     """A log file open for appending.
 
-    `end` is (number of the next row, bytes of whole frames); it is replaced in one assignment after the write
-    returned, so that an interrupt anywhere leaves a log whose rows are exactly those that `end` counts.
+    `end` is (number of the next row, bytes of whole frames). After an interrupt, `settle` decides whether the
+    row under way counts: a reader may have seen it, so a row that was written whole is never taken back.
     """
 
     def __init__(self, path: Path, number: int, schema: Schema, next_row: int) -> None:
         """Create the file and write the schema; OSError when there is no room."""
         self.path, self.number, self.schema, self.first_row = path, number, schema, next_row
         self._file = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        self._writing = False
+        self._pending: tuple[int, int] | None = None
         self.end = (next_row, 0)
         try:
             self._write([schema_frame(schema)], next_row)
@@ -47,19 +47,29 @@ class Segment:
         self._write(parts, row + 1)
         self.schema = schema
 
+    def settle(self) -> bool:
+        """Bring the file and `end` together again after a write that did not return; True when it counts."""
+        pending = self._pending
+        if pending is None:
+            return False
+        whole = os.fstat(self._file).st_size == pending[1]
+        if whole:
+            self.end = pending
+        else:
+            os.ftruncate(self._file, self.end[1])
+        self._pending = None
+        return whole
+
     def _write(self, parts: list[Any], next_row: int) -> None:
-        size = self.end[1]
-        if self._writing:
-            os.ftruncate(self._file, size)
-        self._writing = True
         total = sum(map(len, parts))
+        self._pending = pending = (next_row, self.end[1] + total)
         written = os.writev(self._file, parts)
         if written != total:
             # A full disk writes short without an exception.
-            os.ftruncate(self._file, size)
+            self.settle()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-        self.end = (next_row, size + total)
-        self._writing = False
+        self.end = pending
+        self._pending = None
 
     def duplicate(self) -> int:
         """Return a descriptor of the file that stays valid when the segment is closed."""

@@ -85,6 +85,7 @@ class StreamRows:
                 return False
 
     def _append(self, step: int, values: Mapping[str, Any], strict: bool) -> bool:
+        self._settle()
         row, buffer = self._log.next_row, self._buffers[-1]
         index = row - buffer.start
         if index == buffer.capacity:
@@ -130,6 +131,7 @@ class StreamRows:
         The log goes on in a new segment wherever the batch ends, so that the old ones can be deleted.
         """
         with self._lock:
+            self._settle()
             buffers, active = self._buffers, self._buffers[-1]
             next_row = self._log.next_row
             if everything or next_row == active.end:
@@ -177,6 +179,13 @@ class StreamRows:
     def abandon(self) -> None:
         """In a forked child: close what was inherited."""
         self._log.close()
+
+    def _settle(self) -> None:
+        """After an interrupted `append`: its row counts if it is whole in the log."""
+        if self._log.settle():
+            buffer = self._buffers[-1]
+            self.last_step = int(buffer.columns["step"][0][self._log.next_row - 1 - buffer.start])
+            self.waiting_since = self.waiting_since or time.monotonic()
 
     def _next_buffer(self, row: int) -> RowBuffer:
         if row > self._log.first_row:

@@ -74,8 +74,11 @@ def light(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def page(light: BrowserContext) -> Iterator[AppPage]:
-    """A light page of 1440x900; at the end of the test it must have seen no error and no foreign request."""
+def page(light: BrowserContext, serve: Serve) -> Iterator[AppPage]:
+    """A light page of 1440x900; at the end of the test it must have seen no error and no foreign request.
+
+    It comes after `serve`, so that it is closed before the server that it polls.
+    """
     shown = AppPage(light.new_page())
     shown.page.set_viewport_size({"width": 1440, "height": 900})
     yield shown

@@ -57,7 +57,7 @@ def test_a_run_of_a_newer_format_is_named_and_comes_back_when_it_can_be_read(tmp
     registry = Registry(tmp_path)
     (run,) = registry.catalogue()["runs"]
     assert (run["status"], run["last_step"]) == ("unreadable", None)
-    assert "a has format 99" in run["problem"]
+    assert run["problem"].startswith("a has format 99")
     (tmp_path / "a" / "run.json").write_text(written)
     (run,) = registry.catalogue()["runs"]
     assert (run["status"], run["last_step"], run["problem"]) == ("finished", 300, None)
@@ -81,3 +81,15 @@ def test_the_catalogue_says_how_old_the_newest_row_is(tmp_path: Path) -> None:
 )
 def test_the_planned_end_comes_from_the_configuration(config: dict[str, object], total: int | None) -> None:
     assert total_steps(config) == total
+
+
+def test_a_run_that_breaks_later_leaves_the_others_and_says_why(tmp_path: Path) -> None:
+    record(tmp_path / "a")
+    record(tmp_path / "b")
+    registry = Registry(tmp_path)
+    first, second = (entry.id for entry in registry.entries())
+    (tmp_path / "b" / "rank00000" / "data.zarr" / "zarr.json").write_text("{")
+    assert [run.name for run in registry.runs([first, second])] == ["a"]
+    told = registry.catalogue()["runs"][1]
+    assert (told["status"], told["name"]) == ("unreadable", "b")
+    assert told["problem"].startswith("the run b is damaged")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -14,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from depthscope.store import Run, open_run
-from tests.store.runs import LAYERS, MakeWriter
+from depthscope.store import Run, RunWriter, open_run
+from depthscope.store.tail import Moved, TailIndex
+from tests.store.runs import LAYERS, MakeWriter, fast, outline
 
 ROWS = 23
 COMMITTED = 16
@@ -24,16 +26,13 @@ COMMITTED = 16
 @pytest.fixture(scope="module")
 def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 23 rows, 16 of them committed, that was copied while it was written."""
-    from depthscope.store import RunWriter
-    from tests.store.runs import fast, outline
-
     folder = tmp_path_factory.mktemp("unfinished")
     with RunWriter.create(
         folder / "run", name="r", config={}, layout=outline(), streams=[fast(COMMITTED)], fsync=False
     ) as writer:
         for step in range(ROWS):
             writer.append("fast", step, row(step))
-        writer.flush("fast") if ROWS == COMMITTED else wait_for_commit(open_run(folder / "run"))
+        wait_for_commit(open_run(folder / "run"))
         shutil.copytree(folder / "run", folder / "copy")
     return folder / "copy"
 
@@ -145,6 +144,50 @@ def test_an_interrupt_anywhere_in_append_loses_no_accepted_row(
         assert run["loss"].values.tolist() == run.steps("fast").tolist()
         writer.close()
     assert run.status == "finished"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_write_that_is_interrupted_counts_only_when_it_is_whole(
+    make_writer: MakeWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    writer, real = make_writer(), os.writev
+    for step in range(3):
+        writer.append("fast", step, row(step))
+
+    def interrupted(file: int, parts: list[Any]) -> int:
+        content = b"".join(parts)
+        os.write(file, content[: int(share * len(content))])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "writev", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        writer.append("fast", 3, row(3))
+    monkeypatch.setattr(os, "writev", real)
+    run = open_run(tmp_path / "run")
+    kept = [0, 1, 2, 3] if share == 1 else [0, 1, 2]
+    assert run["loss"].values.tolist() == kept
+    for step in range(20, 24):  # with another array, so that frames have another size
+        assert writer.append("fast", step, row(step))
+    for opened in (run, open_run(tmp_path / "run")):
+        assert opened["loss"].values.tolist() == [*kept, 20, 21, 22, 23]
+    writer.close()
+    assert run["loss"].values.tolist() == [*kept, 20, 21, 22, 23]
+
+
+def test_a_snapshot_whose_log_is_gone_is_noticed(make_writer: MakeWriter, tmp_path: Path) -> None:
+    writer = make_writer()
+    for step in range(5):
+        writer.append("fast", step, row(step))
+    rank, run = tmp_path / "run" / "rank00000", open_run(tmp_path / "run")
+    old = run._follower.snapshot()
+    writer.flush()
+    writer.append("fast", 5, row(5))
+    with pytest.raises(Moved):
+        old.read(old.arrays("fast")["loss"], 0, 5)
+    tails = TailIndex(rank / "tail")
+    with pytest.raises(Moved):
+        tails.refresh(old.commit, tails.files())
+    assert run["loss"].values.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def _with_one_more(accepted: list[int], found: list[int]) -> list[int]:
