@@ -51,6 +51,7 @@ class CachedRun:
     def __init__(self, run: Run, identifier: str, cache: ArrayCache = _CACHE) -> None:
         self._run = run
         self._cache = cache
+        self._last: tuple[tuple[Any, ...], int | None] | None = None
         self.id = identifier
 
     @property
@@ -76,7 +77,12 @@ class CachedRun:
 
     @property
     def last_step(self) -> int | None:
-        return self._run.last_step
+        """The newest step with values over depth: a validation loss after the last one does not count."""
+        version = self._run.version()
+        if self._last is None or self._last[0] != version:
+            steps = self._run.steps("fast") if "fast" in self._run.streams else np.empty(0, np.int64)
+            self._last = (version, int(steps[-1]) if steps.size else self._run.last_step)
+        return self._last[1]
 
     @property
     def quantities(self) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def explain(difference: Tensor, values: Sequence[Tensor], allowed: float) -> tup
     matrix = torch.stack([values[index] for index in held])
     gram, projected = matrix @ matrix.T, matrix @ difference
     # Distinct outputs: the weights of the sum are found at once, and are 0 or 1 or the sum is another one.
-    weights = torch.linalg.lstsq(gram, projected[:, None]).solution[:, 0]
+    weights = _weights(gram, projected)
     chosen = [index for index, weight in zip(held, weights.tolist(), strict=True) if weight > 0.5]
     whole = bool(((weights - weights.round()).abs() < _WHOLE).all())
     if chosen and whole and _left_over(difference, values, chosen) <= allowed:
@@ -98,7 +98,7 @@ def diagnose(trace: Trace, tolerance: float) -> str:
     ]
     names = ["input", *(call.module for call in terms)]
     matrix = torch.stack([trace.entering, *(call.out for call in terms if call.out is not None)])
-    weights = torch.linalg.lstsq(matrix @ matrix.T, (matrix @ trace.leaving)[:, None]).solution[:, 0]
+    weights = _weights(matrix @ matrix.T, matrix @ trace.leaving)
     left = float((trace.leaving - weights @ matrix).norm()) / size
     if left <= tolerance:
         told = " + ".join(
@@ -189,6 +189,12 @@ class _Solver:
             stream = target if place == len(chosen) else stream + term.value
             writes.append(Write(term.call, term.side, term.path, term.value, stream, error))
         return writes
+
+
+def _weights(gram: Tensor, projected: Tensor) -> Tensor:
+    """Return the weights of the best sum; equal tensors share theirs, since the matrix is singular then."""
+    inverse: Tensor = torch.linalg.pinv(gram, rtol=1e-12, hermitian=True)
+    return inverse @ projected
 
 
 def _left_over(difference: Tensor, values: Sequence[Tensor], chosen: Sequence[int]) -> float:

@@ -13,7 +13,7 @@ from depthscope.figures.bands import banded_run
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Limits, limits_of
 from depthscope.figures.look import Look, axis, frame
-from depthscope.figures.map_marks import boundaries, column_edges, hatch, mark_cells
+from depthscope.figures.map_marks import boundaries, column_edges, column_width, hatch, mark_cells
 from depthscope.figures.names import plotly_text, shortened
 from depthscope.figures.ticks import layer_ticks, round_ticks, short_number
 from depthscope.figures.typed import typed
@@ -40,10 +40,9 @@ def depth_map_plotly(
     blocks = banded_run(shown, look.focus) if alike else None
     gap = _GAP if alike else _GAP_WITH_TICKS
     width = (1 - gap * (len(shown) - 1)) / max(len(shown), 1)
-    last = max(
-        [int(array["step_end"].values[-1]) for array in shown.values()] + ([] if end is None else [end]),
-        default=0,
-    )
+    newest = {run: int(array["step_end"].values[-1]) for run, array in shown.items()}
+    last = max([*newest.values(), *([] if end is None else [end])], default=0)
+    partial = [run for run, array in shown.items() if last - newest[run] > column_width(array)]
     layout = frame(look, left=44, top=24, right=16, bottom=40)
     layout["coloraxis"] = {
         "colorscale": look.theme.diverging() if signed else look.theme.sequential(),
@@ -68,10 +67,10 @@ def depth_map_plotly(
         unusual.append(Unusual(counts={kind: int(mask.sum()) for kind, mask in masks.items()}))
         for kind, mask in masks.items():
             traces += mark_cells(run, kind, mask, edges, suffix, look.colour(run, order))
-        traces += hatch(array, edges, float(last), suffix, look)
+        traces += hatch(array, edges, float(last) if run in partial else None, suffix, look)
         shapes += boundaries(array, edges, suffix, look.theme["chart-axis" if signed else "map-boundary"])
         left = place * (width + gap)
-        time_range = [float(edges[0]), max(float(edges[-1]), float(last))]
+        time_range = [float(edges[0]), max(float(edges[-1]), float(last)) if partial else float(edges[-1])]
         layout[f"xaxis{suffix}"] = _time_axis(time_range, len(shown), [left, left + width], suffix, look)
         layout[f"yaxis{suffix}"] = _depth_axis(
             array if blocks is None else blocks, suffix, place == 0, place == 0 or not alike, look
@@ -82,7 +81,7 @@ def depth_map_plotly(
                 "slot": look.slot(run, order),
                 "name": shortened(data.names.get(run, run), 24),
                 "axis": suffix,
-                "last": int(array["step_end"].values[-1]),
+                "last": newest[run],
             }
         )
     layout["shapes"] = shapes
@@ -99,7 +98,7 @@ def depth_map_plotly(
             for run, array in shown.items()
         },
         "left_out": len(data.arrays) - len(shown),
-        "partial": [run for run, array in shown.items() if int(array["step_end"].values[-1]) < last],
+        "partial": partial,
         "unusual": together(unusual).words(),
     }
     if look.host == "alone":

@@ -19,9 +19,14 @@ def column_edges(array: xr.DataArray) -> npt.NDArray[np.float64]:
     """Return the edges of a map's columns in steps, shape [columns + 1]: half way between recorded steps."""
     start = np.asarray(array["step_start"].values, dtype=np.float64)
     end = np.asarray(array["step_end"].values, dtype=np.float64)
-    between = (end[:-1] + start[1:]) / 2
-    half = float(np.median(start[1:] - end[:-1])) / 2 if between.size else 0.5
-    return np.concatenate([[start[0] - half], between, [end[-1] + half]])
+    half = (column_width(array) - float(np.median(end - start))) / 2
+    return np.concatenate([[start[0] - half], (end[:-1] + start[1:]) / 2, [end[-1] + half]])
+
+
+def column_width(array: xr.DataArray) -> float:
+    """Return how many steps a column stands for: the distance of neighbours, 1 for a single column."""
+    start = np.asarray(array["step_start"].values, dtype=np.float64)
+    return float(np.median(np.diff(start))) if start.size > 1 else 1.0
 
 
 def mark_cells(
@@ -59,12 +64,12 @@ def mark_cells(
 
 
 def hatch(
-    array: xr.DataArray, edges: npt.NDArray[np.float64], last: float, suffix: str, look: Look
+    array: xr.DataArray, edges: npt.NDArray[np.float64], last: float | None, suffix: str, look: Look
 ) -> list[dict[str, Any]]:
-    """Hatch what is not there: steps after the newest row, and sublayers that the design cannot fill."""
+    """Hatch what is not there: steps after the newest row up to `last`, sublayers that the design cannot fill."""
     layers = array.sizes["layer"]
     boxes = []
-    if last > edges[-1]:
+    if last is not None:
         boxes.append((float(edges[-1]), last, 0.5, layers + 0.5))
     unreachable = np.flatnonzero(~np.asarray(array["reachable"].values, dtype=bool))
     boxes += [(float(edges[0]), float(edges[-1]), layer + 0.5, layer + 1.5) for layer in unreachable]

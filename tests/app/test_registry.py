@@ -9,7 +9,7 @@ import pytest
 
 from depthscope.app import registry as registry_module
 from depthscope.app.registry import Registry, total_steps
-from tests.figures.runs import record
+from tests.figures.runs import record, rows, start
 
 
 @pytest.fixture(autouse=True)
@@ -93,3 +93,12 @@ def test_a_run_that_breaks_later_leaves_the_others_and_says_why(tmp_path: Path) 
     told = registry.catalogue()["runs"][1]
     assert (told["status"], told["name"]) == ("unreadable", "b")
     assert told["problem"].startswith("the run b is damaged")
+
+
+def test_a_validation_loss_after_the_last_row_is_no_step_of_the_page(tmp_path: Path) -> None:
+    writer = start(tmp_path / "a")
+    writer.append("fast", 20, rows(20, 8))
+    writer.append("evaluation", 30, {"validation": 1.0})
+    writer.close()
+    (run,) = Registry(tmp_path).catalogue()["runs"]
+    assert run["last_step"] == 20

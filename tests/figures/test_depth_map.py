@@ -15,6 +15,7 @@ from depthscope.figures import (
     figure,
     limits_of,
 )
+from depthscope.figures.map_marks import column_edges
 from depthscope.store import open_run
 from tests.figures.runs import STEPS, record, state
 
@@ -93,3 +94,17 @@ def test_maps_of_different_depth_have_ticks_of_their_own(tmp_path: Path) -> None
     assert drawn.layout.yaxis2.showticklabels
     other = open_run(record(tmp_path / "c"))
     assert not figure("depth-map", [shallow, other]).layout.yaxis2.showticklabels
+
+
+def test_a_run_that_ends_within_one_column_of_the_axis_is_complete(tmp_path: Path) -> None:
+    run = open_run(record(tmp_path / "a"))
+    drawn = depth_map_plotly(depth_map_data([run], MapOptions()), look=Look(), end=309)
+    assert drawn["layout"]["meta"]["partial"] == []
+    assert drawn["layout"]["xaxis"]["range"] == [-5.0, 305.0]
+
+
+def test_columns_of_binned_steps_touch_and_cover_all_of_them(tmp_path: Path) -> None:
+    run = open_run(record(tmp_path / "a"))
+    array = depth_map_data([run], MapOptions(quantity="state_rms", columns=8)).arrays[run.id]
+    edges = column_edges(array)
+    assert edges.tolist() == [-5.0, 35.0, 75.0, 115.0, 155.0, 195.0, 235.0, 275.0, 305.0]
