@@ -266,6 +266,23 @@ def residual_as_argument(b: Any, x: Tensor) -> Any:
     return sequential(x, lambda h: b.a.last(b.a.inner(b.n1(h))), lambda h: b.b.last(b.b.inner(b.n2(h))))
 
 
+class OneAddsItself(nn.Module):
+    """The attention is added by the block, the MLP adds what it is given (as in MPT)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n1, self.n2, self.drop = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), nn.Dropout(0.1)
+        self.a, self.b = Causal(), AddsItself(feed_forward())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.drop(self.a(self.n1(x)))
+        return self.b(self.n2(x), x)
+
+
+def one_adds_itself(b: Any, x: Tensor) -> Any:
+    return sequential(x, lambda h: b.drop(b.a(b.n1(h))), lambda h: b.b.last(b.b.inner(b.n2(h))))
+
+
 class Wrapped(nn.Module):
     """x + f(norm(x)) as a module of its own."""
 
@@ -417,6 +434,7 @@ VARIANTS = [
     Variant("tuples and keywords", TuplesAndKeywords, tuples_and_keywords),
     Variant("flat MLP", FlatMLP, flat_mlp),
     Variant("residual as argument", ResidualAsArgument, residual_as_argument),
+    Variant("one adds itself", OneAddsItself, one_adds_itself),
     Variant("wrapped residual", wrapped, wrapped_formula),
     Variant("sums are modules", AddModules, add_modules),
     Variant("zero start", ZeroStart, unknown_names),

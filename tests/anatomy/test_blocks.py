@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from depthscope.anatomy import AnatomyError, inspect_model
-from tests.anatomy.foreign_blocks import WIDTH, Causal, UnknownNames, feed_forward
+from depthscope.marks import Port
+from tests.anatomy.foreign_blocks import WIDTH, Causal, StreamInPlace, UnknownNames, feed_forward
 from tests.anatomy.foreign_gpt import ForeignGPT, tokens
 
 
@@ -117,6 +118,40 @@ def test_without_a_forward_the_sublayers_are_a_guess_and_called_so():
         (2, "stack.1.alpha", "attention"),
     ]
     assert str(anatomy).count("not verified yet") == 5
+
+
+def test_the_guess_looks_into_lists_and_dicts_of_parts():
+    guess = inspect_model(ForeignGPT(StreamInPlace, blocks=1)).guess
+    assert [(g.module, g.kind) for g in guess] == [
+        ("stack.0.parts.a", "attention"),
+        ("stack.0.parts.b", "mlp"),
+    ]
+
+
+def test_what_is_used_between_two_blocks_is_neither_head_nor_final_read():
+    class Supervised(ForeignGPT):
+        """Every block's output goes through a head of its own, and a matrix lies between the blocks."""
+
+        def __init__(self) -> None:
+            super().__init__(UnknownNames)
+            self.heads = nn.ModuleList(nn.Linear(WIDTH, 2) for _ in range(2))
+            self.between = nn.Linear(WIDTH, WIDTH)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            x = self.stack[0](self.embed(ids))
+            self.heads[0](x)
+            x = self.stack[1](self.between(x))
+            self.heads[1](x)
+            return self.w(self.m(self.stack[2](x)))
+
+    model = Supervised()
+    axis = inspect_model(model, tokens(), blocks="stack").axis
+    assert axis.final_read == Port(module="m", side="input", path=(0,))
+    assert axis.head_parameters == ("w",)
+    assert axis.final_norm_parameters == ("m",)
+    assert axis.embedding_parameters == ("t", "r")
+    # `between` changes the stream behind layer 2, so what is read next is not that layer's state.
+    assert [sublayer.fresh for sublayer in axis.sublayers] == ["state", None, *["state"] * 4]
 
 
 def test_the_first_forward_settles_what_an_example_would_have():

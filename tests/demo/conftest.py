@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from tests.app.conftest import browser, light, page, serve
+
+__all__ = ["browser", "demo_runs", "light", "page", "serve"]
+
 DEMO = (
     *("--steps", "60", "--layers", "16", "--width", "48", "--batch", "4", "--context", "64"),
     *("--every-slow", "5", "--no-serve"),
