@@ -1,7 +1,7 @@
 """Make docs/screenshot.png: train the demo's runs, serve them, photograph the page.
 
-    make screenshot                          # trains first, several minutes
-    python docs/screenshot.py RUNS           # from a folder that holds the demo's runs already
+make screenshot                          # trains first, several minutes
+python docs/screenshot.py RUNS           # from a folder that holds the demo's runs already
 """
 
 from __future__ import annotations

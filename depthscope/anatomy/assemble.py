@@ -115,6 +115,9 @@ def _sublayers(
         last = place + 1 == len(found)
         goes_on = linked if last else found[place + 1].writes_before == place + 1
         seen_at = state if last else sublayer.state
+        additive = sublayer.writes_before == place
+        # The share is taken with h + f for the next read: both must be seen, and nothing else added between.
+        fresh = goes_on and additive and sublayer.read is not None
         made.append(
             Sublayer(
                 index=0,
@@ -125,8 +128,8 @@ def _sublayers(
                 read=sublayer.read,
                 write=sublayer.write,
                 state=seen_at,
-                additive=sublayer.writes_before == place,
-                fresh="state" if goes_on and seen_at is not None else None,
+                additive=additive,
+                fresh="state" if fresh else None,
                 parameters=sublayer.parameters,
             )
         )

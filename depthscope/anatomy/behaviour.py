@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from depthscope.anatomy.ports import Path, floating_arguments, follow, replaced
 from depthscope.anatomy.solve import Write
 from depthscope.anatomy.trace import protected
-from depthscope.marks.description import Kind
+from depthscope.anatomy.words import Kind
 
 _SEED = 7
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from depthscope.anatomy.ports import Path, floating, floating_arguments
 from depthscope.anatomy.sample import Sampler, close, tolerance_of
-from depthscope.anatomy.solve import Write, diagnose, find_writes
+from depthscope.anatomy.solve import Write, diagnose, find_writes, nearest_gap
 from depthscope.anatomy.trace import Trace, trace
 from depthscope.anatomy.untouched import flags_set
 
@@ -24,7 +24,14 @@ Run = Callable[[int, Marked], tuple[Trace, float]]
 
 
 class Unsolved(Exception):
-    """Carries the reason why a block has no record."""
+    """Carries the reason why a block has no record, and how far the nearest sum is from what was added.
+
+    That is None where the sum holds and the trouble is another one.
+    """
+
+    def __init__(self, reason: str, error: float | None, tolerance: float) -> None:
+        super().__init__(reason)
+        self.error, self.tolerance = error, tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +115,18 @@ def _in_both_modes(run: Run, training: dict[nn.Module, bool], told: frozenset[st
         shown, tolerance = run(0, lambda path: True)
     twice = {write.call.module for write in find_writes(shown, tolerance) or ()} & shown.repeated()
     if twice:
-        raise Unsolved(
+        reason = (
             f"{', '.join(sorted(twice))} gives several writes in one forward, and a hook can't tell its "
             "calls apart; give each sublayer its own"
         )
-    if evaluated.solved is not None:
-        raise Unsolved(
+    elif evaluated.solved is not None:
+        reason = (
             f"output - input is {' + '.join(evaluated.modules)} in evaluation but not in training: a dropout "
             "or a skipped branch that is no module lies between; use nn.Dropout modules, or a rate of 0"
         )
-    raise Unsolved(diagnose(evaluated.trace, evaluated.tolerance))
+    else:
+        reason = diagnose(evaluated.trace, evaluated.tolerance)
+    raise Unsolved(reason, None if twice else nearest_gap(shown), tolerance)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import is_lazy
 
-from depthscope.marks.description import Kind
+from depthscope.anatomy.words import Kind
 
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict)
 _NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, _NormBase)

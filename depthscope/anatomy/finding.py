@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from depthscope.anatomy.sample import close
+from depthscope.anatomy.words import Kind
 from depthscope.marks import Port
-from depthscope.marks.description import Kind
 
 
 @dataclass(frozen=True, kw_only=True)

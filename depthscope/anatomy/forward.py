@@ -16,7 +16,7 @@ from depthscope.anatomy.ports import floating_arguments, port_value
 from depthscope.anatomy.probe import Told, probe_block
 from depthscope.anatomy.sample import Sampler, close, tolerance_of
 from depthscope.anatomy.shaken import shaken
-from depthscope.anatomy.trace import FirstUse, protected
+from depthscope.anatomy.trace import ParameterUse, protected
 from depthscope.marks import Port
 
 
@@ -57,9 +57,11 @@ def observe(
             for path in around
             for name, parameter in model.get_submodule(path).named_parameters(recurse=False)
         }
+        # A part may be used without being called: position.weight[:time] is common.
+        names |= {id(parameter): path for path, module in parts.items() for parameter in module.parameters()}
         try:
             forward.attach(parts)
-            with FirstUse(names, forward.note_parameter):
+            with ParameterUse(names, forward.note):
                 model(*args, **kwargs)
         finally:
             forward.detach()
@@ -97,9 +99,6 @@ class _Forward:
         for handle in self._handles:
             handle.remove()
 
-    def note_parameter(self, name: str) -> None:
-        self._note(name)
-
     def _hook_before(self, module: nn.Module, hook: Callable[..., None]) -> None:
         self._handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
 
@@ -109,11 +108,12 @@ class _Forward:
 
     def _noter(self, path: str) -> Callable[..., None]:
         def note(module: nn.Module, args: Any, kwargs: Any) -> None:
-            self._note(path)
+            self.note(path)
 
         return note
 
-    def _note(self, name: str) -> None:
+    def note(self, name: str) -> None:
+        """Note that a part around the blocks, or a parameter of a module around them, is used now."""
         phase = self._phase()
         if self._probing or phase is None:
             return

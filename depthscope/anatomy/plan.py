@@ -10,8 +10,8 @@ from torch import nn
 from depthscope.anatomy.children import direct_children, is_sublayer_like, join, kind_by_shape
 from depthscope.anatomy.error import AnatomyError
 from depthscope.anatomy.probe import Told
+from depthscope.anatomy.words import Kind
 from depthscope.marks import Mixer
-from depthscope.marks.description import Kind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from depthscope.anatomy.finding import BlockFinding, Check, FoundSublayer
 from depthscope.anatomy.membership import main_module, members
 from depthscope.anatomy.reads import Read, find_reads, find_states, origins
 from depthscope.anatomy.shaken import shaken
+from depthscope.anatomy.words import Kind
 from depthscope.marks import Port
-from depthscope.marks.description import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,8 @@ def probe_block(
                 if not finding.reason:
                     finding.reason = str(unsolved)
                     finding.entry, finding.leave = probe.ports(where)
+                    if unsolved.error is not None:
+                        finding.checks = [probe.check(unsolved.error, unsolved.tolerance, passed=False)]
     except Exception as error:  # noqa: BLE001 - code of the user's, which may raise anything
         finding.reason = f"the block could not be run alone ({type(error).__name__}: {error})"
     finding.reason = finding.reason or "no argument is shaped like the output: no stream passes through"
@@ -89,11 +91,7 @@ class _Probe:
             reads = self._reads(solved, where)
             kinds, reads = self._behaviour(solved, where, reads)
         error = max(write.error for write in solved.writes)
-        name = "output - input - sum of writes"
-        passed = error <= solved.tolerance
-        finding.checks.append(
-            Check(name=name, block=self.path, value=error, tolerance=solved.tolerance, passed=passed)
-        )
+        finding.checks = [self.check(error, solved.tolerance, passed=error <= solved.tolerance)]
         self._describe(finding, solved, reads, kinds)
         return finding
 
@@ -103,6 +101,11 @@ class _Probe:
             Port(module=self.path, side="input", path=where.entry),
             Port(module=self.path, side="output", path=where.leave),
         )
+
+    def check(self, error: float, tolerance: float, *, passed: bool) -> Check:
+        """Return the check that the sum of the writes is what the block adds."""
+        name = "output - input - sum of writes"
+        return Check(name=name, block=self.path, value=error, tolerance=tolerance, passed=passed)
 
     def _reads(self, solved: Solved, where: Streams) -> tuple[Read, ...]:
         entry = Port(module="", side="input", path=where.entry)

@@ -12,7 +12,7 @@ from torch import Tensor
 from depthscope.anatomy.ports import Path
 from depthscope.anatomy.sample import close
 from depthscope.anatomy.trace import Call, Trace
-from depthscope.marks.description import Side
+from depthscope.anatomy.words import Side
 
 _LARGEST_SET = 4
 _MOST_CANDIDATES = 16
@@ -82,6 +82,17 @@ def find_writes(trace: Trace, tolerance: float, barred: frozenset[str] = frozens
     Outputs of the `barred` modules are not taken for writes.
     """
     return _Solver(trace, tolerance, barred).walk(None, trace.entering, trace.leaving)
+
+
+def nearest_gap(trace: Trace) -> float:
+    """Return what the nearest sum of outputs leaves of output - input, relative to the output."""
+    difference, size = trace.leaving - trace.entering, float(trace.leaving.norm())
+    values = [call.out for call in trace.children(None) if call.out is not None]
+    if not values or size == 0:
+        return float(difference.norm()) / size if size else 0.0
+    matrix = torch.stack(values)
+    weights = _weights(matrix @ matrix.T, matrix @ difference)
+    return float((difference - (weights > 0.5).to(matrix.dtype) @ matrix).norm()) / size
 
 
 def diagnose(trace: Trace, tolerance: float) -> str:

@@ -89,7 +89,7 @@ def trace(
             if path:
                 handles.append(module.register_forward_pre_hook(recorder.before(path), with_kwargs=True))
                 handles.append(module.register_forward_hook(recorder.after))
-        with FirstUse(names, recorder.note_use):
+        with ParameterUse(names, recorder.note_use):
             output = block.forward(*args, **kwargs)
     finally:
         for handle in handles:
@@ -132,7 +132,8 @@ class _Recorder:
         return self._clock
 
     def note_use(self, name: str) -> None:
-        self.used[name] = self.tick()
+        if name not in self.used:
+            self.used[name] = self.tick()
 
     def before(self, path: str) -> Callable[..., None]:
         def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -167,12 +168,12 @@ class _Recorder:
         return (self.size * positions).to(device, dtype) * features.to(device, dtype)
 
 
-class FirstUse(TorchFunctionMode):
-    """Tells when each of some tensors (by id) is first used by a torch function."""
+class ParameterUse(TorchFunctionMode):
+    """Tells whenever one of some tensors (by id) goes into a torch function."""
 
     def __init__(self, names: Mapping[int, str], tell: Callable[[str], None]) -> None:
         super().__init__()
-        self._names, self._tell = dict(names), tell
+        self._names, self._tell = names, tell
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -180,7 +181,7 @@ class FirstUse(TorchFunctionMode):
         if self._names:
             for value in (*args, *(kwargs or {}).values()):
                 for item in value if isinstance(value, list | tuple) else (value,):
-                    name = self._names.pop(id(item), None)
+                    name = self._names.get(id(item))
                     if name is not None:
                         self._tell(name)
         return func(*args, **(kwargs or {}))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from depthscope.anatomy import Anatomy, layout_of, parameter_groups
+from depthscope.anatomy import Anatomy, AnatomyError, layout_of, parameter_groups
 from depthscope.marks import DepthAxis
 from depthscope.probes import (
     Array,
@@ -80,9 +80,8 @@ class Session:
     ) -> None:
         axis = anatomy.axis
         if axis is None:
-            raise ValueError(
-                "the anatomy is not settled: pass example=, or let the first training forward settle it"
-            )
+            found = "; ".join(anatomy.notes) or "no forward was seen"
+            raise AnatomyError(f"no sublayer of the model can be recorded: {found}")
         self.anatomy, self.axis = anatomy, axis
         self.layout: DepthLayout = layout_of(axis, model)
         shown = default_probes(axis, model) if probes is None else tuple(probes)

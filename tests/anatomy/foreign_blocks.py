@@ -421,12 +421,12 @@ def layer_scale(b: Any, x: Tensor) -> Any:
     return sequential(x, lambda h: b.s1(b.a(b.n1(h))), lambda h: b.s2(b.b(b.n2(h))))
 
 
-PARALLEL: dict[str, Any] = {"additive": (True, False), "fresh": (None, "state")}
+PARALLEL: dict[str, Any] = {"additive": (True, False), "fresh": (None, None)}
 
 VARIANTS = [
     Variant("unknown names", UnknownNames, unknown_names),
     Variant("norm inside", NormInside, norm_inside),
-    Variant("functional norm", FunctionalNorm, functional_norm, fresh=(None, "state")),
+    Variant("functional norm", FunctionalNorm, functional_norm, fresh=("state", None)),
     Variant("sandwich", Sandwich, sandwich),
     Variant("norm after", NormAfter, norm_after),
     Variant("parallel, shared norm", ParallelShared, parallel_shared, **PARALLEL),

@@ -113,6 +113,10 @@ def test_a_block_whose_writes_no_module_gives_has_no_record(block, reason):
     assert anatomy.notes[0].startswith("stack.0, stack.1, stack.2: no record: ")
     assert reason in anatomy.notes[0]
     assert anatomy.notes[0] in str(anatomy)
+    # Where one module gives two writes the sum itself holds.
+    expected = [] if block is SharedDropout else ["stack.0", "stack.1", "stack.2"]
+    assert [check.block for check in anatomy.checks] == expected
+    assert all(not check.passed and check.value > 10 * check.tolerance for check in anatomy.checks)
 
 
 def test_only_the_block_that_failed_is_left_out():

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from depthscope.anatomy import AnatomyError
 from depthscope.recording import Recorder, Schedule
 from depthscope.store import open_run
 from tests.recording.loops import BATCH, LAYERS, TIME, batches, build, loss_of, optimizer_of, train
@@ -351,3 +352,22 @@ def test_a_layer_whose_write_is_no_longer_what_is_added_is_withdrawn(
         step_and_close()
     assert np.isnan(rows["fast"][0]["state_rms"]).tolist() == [layer == 2 for layer in range(LAYERS)]
     assert "relative gap" in str(open_run(tmp_path / "run").missing)
+
+
+def test_a_model_whose_blocks_do_not_solve_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At attach with an example; else with one warning on the first training forward, and training goes on."""
+    model, inputs, targets = trained(build("foreign"))
+    for stage in model.tower:
+        stage.forward = lambda x, stage=stage: 0.5 * x + 0.7 * stage.alpha(stage.u(x))
+    with pytest.raises(AnatomyError, match=r"no sublayer.*tower\.0"):
+        Recorder(model, tmp_path / "with", example=inputs)
+    monkeypatch.setenv("DEPTHSCOPE_STRICT", "0")
+    optimizer = optimizer_of(model)
+    recorder = Recorder(model, tmp_path / "without", optimizer=optimizer)
+    with pytest.warns(UserWarning, match=r"no sublayer.*training goes on"):
+        one_step(model, optimizer, recorder, lambda: (inputs, targets))
+    one_step(model, optimizer, recorder, lambda: (inputs, targets))
+    recorder.close()
+    assert "no sublayer" in str(recorder.report())
