@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from depthscope.quantities import QUANTITIES, DepthLayout
+from depthscope.quantities import DepthLayout
 from depthscope.store.column import Column
 from depthscope.store.commit import Committer
 from depthscope.store.coordinates import root_coordinates, stream_coordinates
+from depthscope.store.extension import Extension, default_attributes
 from depthscope.store.files import replace_json
 from depthscope.store.flush import Flusher
 from depthscope.store.folder import LOGS, RANK, RECORD, STORE, write_record
@@ -23,7 +22,7 @@ from depthscope.store.labels import write_labels
 from depthscope.store.lock import WriterLock
 from depthscope.store.metadata import group_metadata
 from depthscope.store.schema import Field
-from depthscope.store.specification import RESERVED, ArraySpec, Coordinate, StreamSpec, array_key
+from depthscope.store.specification import RESERVED, Coordinate, StreamSpec, array_key
 from depthscope.store.stream import StreamRows
 from depthscope.store.tail import rows_in
 
@@ -114,9 +113,9 @@ def create_files(
             {**_group_attributes(labels, "wall_time"), "every": jsonable(spec.every)},
         )
         committer.add(spec.name, replace_json(group / "zarr.json", described, fsync=fsync))
-        taken = {*sizes, *(entry.name for entry in (*at_root, *labels))}
+        named = [entry.name for entry in (*at_root, *labels)]
         for array in spec.arrays:
-            if array.name in taken:
+            if array.name in sizes or array.name in named:
                 raise ValueError(
                     f"stream {spec.name}: {array.name!r} is a dim or a coordinate; choose another name"
                 )
@@ -126,7 +125,7 @@ def create_files(
             list(spec.arrays),
             chunk_rows=_chunk_rows(spec),
             tail=tail,
-            new_array=_array_of(sizes, taken),
+            new_array=Extension(sizes, named, [array.name for array in spec.arrays]).declare,
             full=full,
         )
         flusher.create(rows[spec.name])
@@ -193,32 +192,3 @@ def _columns(
         )
 
     return new_column
-
-
-def default_attributes(name: str) -> dict[str, str]:
-    """Return what is known of an array by its name."""
-    if name == "step":
-        return {"long_name": "optimizer steps completed before the row"}
-    if name == "wall_time":
-        return {"long_name": "Unix time at which the row was accepted", "units": "s"}
-    if name in QUANTITIES:
-        return QUANTITIES[name].attributes()
-    return {"long_name": name}
-
-
-def _array_of(sizes: Mapping[str, int], taken: set[str]) -> Callable[[str, Any], ArraySpec]:
-    """Return how a stream that meets an unknown name declares an array for it."""
-
-    def new_array(name: str, value: Any) -> ArraySpec:
-        if name in taken:
-            raise ValueError("is a dim or a coordinate of the stream; choose another name")
-        values = np.asarray(value)
-        if values.dtype.kind not in "biuf":
-            raise ValueError(f"is a {type(value).__name__}, not a number or an array of numbers")
-        known = QUANTITIES.get(name)
-        dims = known.dims if known is not None else ()
-        if [sizes.get(dim) for dim in dims] != list(values.shape):
-            dims = tuple(f"{array_key(name)}_{axis}" for axis in range(values.ndim))
-        return ArraySpec(name=name, dims=dims, shape=values.shape, dtype="f4" if values.ndim else "f8")
-
-    return new_array

@@ -47,7 +47,7 @@ class Flusher:
 
     def _describe(self, rows: StreamRows, count: int, segment: int) -> None:
         columns = self._columns[rows.name].values()
-        described = [(column.field.key, column.set_length(count, fsync=self._fsync)) for column in columns]
+        described = [(column.field.key, column.set_length(count)) for column in columns]
         # Only now that all of it is on the disk: a commit between two of these would mix lengths.
         for key, metadata in described:
             self._committer.add(f"{rows.name}/{key}", metadata)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext
 
 from depthscope.app import make_app_server
 from tests.app.page import AppPage
@@ -48,21 +46,6 @@ def serve() -> Iterator[Serve]:
 @pytest.fixture(scope="session")
 def address(root: Path, serve_session: Serve) -> str:
     return serve_session(root)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium, else the one that Playwright downloaded; in CI there has to be one."""
-    with sync_playwright() as playwright:
-        path = shutil.which("chromium") or playwright.chromium.executable_path
-        if not Path(path).exists():
-            message = "no Chromium: install Debian's package chromium, or run `playwright install chromium`"
-            if os.environ.get("CI"):
-                pytest.fail(message)
-            pytest.skip(message)
-        launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from tests.app.conftest import browser, light, page, serve
+from tests.app.conftest import light, page, serve
 
-__all__ = ["browser", "demo_runs", "light", "page", "serve"]
+__all__ = ["demo_runs", "light", "page", "serve"]
 
 DEMO = (
     *("--steps", "60", "--layers", "16", "--width", "48", "--batch", "4", "--context", "64"),

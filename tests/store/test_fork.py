@@ -27,7 +27,8 @@ if child == 0:
     writer.close()
     open_files = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if fd.isdigit()
                   and os.path.islink(f"/proc/self/fd/{fd}")]
-    assert not any(str(path) in name for name in open_files), open_files
+    # A chunk that the parent's flush thread had open at that moment does no harm; the lock and the log would.
+    assert not any(name.endswith(("LOCK", ".log")) for name in open_files), open_files
     time.sleep(float(sys.argv[2]))
     sys.exit(5)
 if sys.argv[2] == "0":

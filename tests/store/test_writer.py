@@ -319,6 +319,18 @@ def test_any_metric_name_reads_back_as_itself(make_writer: MakeWriter, tmp_path:
         assert variable.values.tolist() == [1.0]
 
 
+def test_metrics_never_clash_with_the_dims_of_other_metrics(make_writer: MakeWriter, tmp_path: Path) -> None:
+    writer = make_writer()
+    writer.append("evaluation", 0, {"a_0": 1.0, "a": np.zeros(3)})
+    writer.append("evaluation", 1, {"b": np.zeros((2, 3))})
+    with pytest.raises(ValueError, match="is a dim"):
+        writer.append("evaluation", 1, {"b_1": 1.0})
+    writer.flush()
+    with xr.open_datatree(tmp_path / "run" / "rank00000" / "data.zarr", engine="zarr") as tree:
+        assert set(tree["evaluation"].data_vars) == {"a_0", "a", "b"}
+        assert tree["evaluation"]["b"].shape == (2, 2, 3)
+
+
 def test_files_stay_few(make_writer: MakeWriter, tmp_path: Path) -> None:
     """A scalar's chunk spans 16 chunks of the stream; a large array's is cut to about a MiB."""
     writer = make_writer(
