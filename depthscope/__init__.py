@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from depthscope.analysis import Finding, findings
     from depthscope.anatomy import Anatomy, inspect_model
     from depthscope.figures import figure, list_figures
-    from depthscope.marks import tap
     from depthscope.recording import Recorder, Schedule
     from depthscope.store import Run, find_runs
     from depthscope.store import open_run as open
@@ -30,7 +29,6 @@ _HOMES = {
     "inspect_model": ("anatomy", "inspect_model"),
     "list_figures": ("figures", "list_figures"),
     "open": ("store", "open_run"),
-    "tap": ("marks", "tap"),
 }
 
 __version__ = "0.1.0"
@@ -47,7 +45,6 @@ __all__ = [
     "inspect_model",
     "list_figures",
     "open",
-    "tap",
 ]
 
 

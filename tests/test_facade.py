@@ -25,7 +25,6 @@ def test_the_public_names_are_these() -> None:
         "inspect_model",
         "list_figures",
         "open",
-        "tap",
     ]
     assert all(getattr(depthscope, name) is not None for name in depthscope.__all__)
 

@@ -1,8 +1,7 @@
-"""What model code may say about itself: two calls and a description of its depth axis.
+"""What model code may say about itself: which weights depend on the state, and where its depth axis passes.
 
-`coefficient` marks a weight that depends on the state, `tap` shows a tensor that no module carries, and the
-frozen records in `description` let a model name its own reads, writes and states. Models and anatomy
-share these words, so neither needs to know the other.
+`coefficient` marks a weight that depends on the state; the frozen records in `description` let a model name its
+own reads, writes and states. Models and anatomy share these words, so neither needs to know the other.
 """
 
 from depthscope.marks.coefficient import Tape, coefficient
@@ -13,6 +12,5 @@ from depthscope.marks.description import (
     Port,
     Sublayer,
 )
-from depthscope.marks.tap import tap
 
-__all__ = ["DepthAxis", "Mixer", "OuterBlock", "Port", "Sublayer", "Tape", "coefficient", "tap"]
+__all__ = ["DepthAxis", "Mixer", "OuterBlock", "Port", "Sublayer", "Tape", "coefficient"]

@@ -1,4 +1,4 @@
-"""The two calls that model code may make cost nothing when nobody listens, and show everything when somebody does."""
+"""A coefficient is the plain call until a tape records it; a port prints as a place."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from depthscope.marks import Port, Tape, coefficient, tap
-from depthscope.marks.tap import TAPS
+from depthscope.marks import Port, Tape, coefficient
 
 
 def test_without_a_tape_a_coefficient_is_the_call_itself():
@@ -64,20 +63,6 @@ def test_half_a_forward_is_no_record():
     assert tape.values == []
     assert powers(tape, 3) == [8]
     assert coefficient(pow, 2, 2) == 4
-
-
-def test_an_idle_tap_returns_the_very_tensor():
-    value = object()
-    assert tap("read", value, layer=1) is value
-
-
-def test_a_listener_sees_each_tap_and_may_replace_the_tensor(monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        TAPS, "listener", lambda name, value, layer: seen.append((name, value, layer)) or "new"
-    )
-    assert tap("read", "old", layer=3) == "new"
-    assert seen == [("read", "old", 3)]
 
 
 @pytest.mark.parametrize(
