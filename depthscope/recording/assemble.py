@@ -38,6 +38,8 @@ class Assembler:
         """`shapes` holds the quantities of the store, with the shape of one row of each."""
         self.probes, self.layout, self.shapes, self.sink = tuple(probes), layout, shapes, sink
         self._withdraw, self._count = withdraw, count
+        self.present: set[str] = set()
+        """Arrays that have had a value, be it an infinite one."""
         self._plans: dict[tuple[int, ...], MergePlan] = {}
         self._withdrawn: dict[str, npt.NDArray[np.bool_]] = {
             "layer": np.zeros(layout.layers, dtype=bool),
@@ -62,6 +64,7 @@ class Assembler:
             }
             if stream == "fast":
                 row |= _whole_model(known, values)
+            self.present |= {name for name in row.keys() - self.present if not np.isnan(row[name]).all()}
             self.sink.append(stream, packet.step, row)
 
     def _plan(self, packet: Packet) -> MergePlan:
@@ -96,6 +99,8 @@ class Assembler:
         for held in tokens:
             for kind, counts in held.items():
                 self._count(kind, counts)
+        if "withhold_gradients" in known:
+            values = {name: value for name, value in values.items() if not name.startswith("grad_")}
         return {name: self._kept(name, value) for name, value in values.items()}
 
     def _measure(self, packet: Packet) -> tuple[list[dict[str, Array]], list[dict[str, Array]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -17,8 +18,8 @@ def checked_model(model: nn.Module) -> nn.Module:
         )
     if type(model).__name__ == "OptimizedModule":
         raise ValueError(
-            "the model is compiled already, and a compiled model ignores hooks attached later: attach the "
-            "recorder to the module first, then call torch.compile"
+            "the model is compiled, and this version records eager code only: give the recorder the module itself "
+            "and train it without torch.compile"
         )
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         ranks = torch.distributed.get_world_size()
@@ -28,6 +29,26 @@ def checked_model(model: nn.Module) -> nn.Module:
                 "rank's numbers as if they were the run's"
             )
     return model
+
+
+def checked_optimizers(
+    given: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None,
+) -> tuple[torch.optim.Optimizer, ...]:
+    """Return one or several optimizers as a tuple."""
+    if given is None:
+        return ()
+    several = tuple(given) if isinstance(given, list | tuple) else (given,)
+    for each in several:
+        if not isinstance(each, torch.optim.Optimizer):
+            raise TypeError(f"optimizer is {each!r}; expected a torch.optim.Optimizer, or a list of them")
+    return several
+
+
+def checked_path(path: str | Path) -> Path:
+    """Return the run's folder as an absolute path."""
+    if not str(path):
+        raise ValueError("path is empty; give the folder of the run, e.g. 'runs/first'")
+    return Path(path).absolute()
 
 
 def check_resume(resume: str, path: Path) -> None:

@@ -43,7 +43,7 @@ class _PortHook(ModelHook):
         self.output = side == "output"
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], last: Any) -> None:
-        if not self.observer.live or torch.compiler.is_compiling():
+        if not self.observer.watching or torch.compiler.is_compiling():
             return
         kwargs, output = ({}, last) if self.output else (last, None)
 

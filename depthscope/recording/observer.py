@@ -16,7 +16,7 @@ from depthscope.recording.merge import Visit
 class Generation:
     """The moments of one training forward and of the backward that follows it."""
 
-    __slots__ = ("expected", "fired", "scalars", "tokens", "vectors", "visits", "widths")
+    __slots__ = ("expected", "fired", "positions", "scalars", "tokens", "vectors", "visits", "widths")
 
     def __init__(self) -> None:
         self.visits: list[Visit] = []
@@ -24,6 +24,8 @@ class Generation:
         self.vectors: list[Tensor] = []
         self.tokens: list[int] = []
         self.widths: list[int] = []
+        self.positions = 0
+        """Token positions that the model was called with."""
         self.expected = 0
         self.fired = 0
 
@@ -66,10 +68,21 @@ class Observer:
         """Layers whose state is the very tensor that the next one reads: dL/df_l = dL/ds_l = dL/dh_{l+1}."""
         self.forget()
 
+    @property
+    def watching(self) -> bool:
+        """A recorded forward is under way, or a checkpoint's recomputation of one."""
+        recomputing = self.streams and self.generations and torch._C._current_graph_task_id() != -1
+        return self.live or bool(recomputing)
+
     # --- the life of a step -----------------------------------------------------------------------------
 
-    def begin_forward(self) -> None:
-        self.generations.append(Generation())
+    def begin_forward(self, positions: int) -> None:
+        """Open a generation; one whose gradients were zeroed since belongs to no optimizer step and is dropped."""
+        if any(each.fired for each in self.generations) and not self._any_gradient():
+            self.generations.clear()
+        generation = Generation()
+        generation.positions = positions
+        self.generations.append(generation)
         self.live = True
 
     def end_forward(self, *, completed: bool) -> None:
@@ -88,9 +101,12 @@ class Observer:
         self._weights: dict[int, Tensor] = {}
         self._outer: dict[int, dict[str, Activation]] = {}
 
-    def take(self) -> list[Generation]:
-        """Hand out this step's generations and start the next step; half a backward is left out."""
-        complete = self.generations
+    def take(self, *, last_only: bool) -> list[Generation]:
+        """Hand out this step's generations and start the next step; half a backward is left out.
+
+        `last_only` is for an optimizer that evaluates its loss several times a step.
+        """
+        complete = self.generations[-1:] if last_only else self.generations
         if complete:
             least = min(generation.missing for generation in complete)
             complete = [generation for generation in complete if generation.missing == least]
@@ -104,14 +120,13 @@ class Observer:
         self._visit(self._site("embedding", 0), {"embedding": seen})
 
     def see_read(self, layer: int, seen: Activation, tensor: Tensor) -> None:
+        self._hook_read(layer, tensor)
+        if not self.live:
+            return
         _ = seen.norm  # now: the sublayer may change its input in place
         sublayer = self.axis.sublayers[layer - 1]
         kept = Activation(seen.tensor.clone()) if self.checking and sublayer.additive else seen
         self._reads[layer] = (kept, kept.tensor._version)
-        sites = [self._site("read_gradient", layer - 1)]
-        if layer - 1 in self._state_is_next_read:
-            sites.append(self._site("write_gradient", layer - 2))
-        self._hook_gradient(tensor, *sites)
         self._see_mixed_write(layer - 1, seen)
 
     def see_final_read(self, seen: Activation, tensor: Tensor) -> None:
@@ -119,6 +134,10 @@ class Observer:
         self._see_mixed_write(len(self.axis.sublayers), seen)
 
     def see_write(self, layer: int, seen: Activation, tensor: Tensor) -> None:
+        if layer not in self._state_is_next_read:
+            self._hook_gradient(tensor, self._site("write_gradient", layer - 1))
+        if not self.live:
+            return
         sublayer = self.axis.sublayers[layer - 1]
         parts = {"write": seen}
         if layer in self._reads:
@@ -126,8 +145,6 @@ class Observer:
             if read.tensor._version == version:
                 parts["read"] = read
         self._visit(self._site("write", layer - 1), parts)
-        if layer not in self._state_is_next_read:
-            self._hook_gradient(tensor, self._site("write_gradient", layer - 1))
         if self.checking and sublayer.additive:
             self._writes[layer] = Activation(seen.tensor.clone())
         elif sublayer.fresh == "mixer":
@@ -170,6 +187,9 @@ class Observer:
             seen = {name: Activation(gradient) for name, gradient in gradients.items()}
             self._visit(self._site("parameters", 0), seen, generation=self.whole_step)
 
+    def _any_gradient(self) -> bool:
+        return any(parameter.grad is not None for parameter in self.parameters.values())
+
     # --- inside -----------------------------------------------------------------------------------------
 
     def _see_mixed_write(self, layer: int, read: Activation) -> None:
@@ -204,11 +224,22 @@ class Observer:
             self._sites[key] = Site(kind=kind, position=position, fresh=fresh, columns=columns)
         return self._sites[key]
 
+    def _hook_read(self, layer: int, tensor: Tensor) -> None:
+        sites = [self._site("read_gradient", layer - 1)]
+        if layer - 1 in self._state_is_next_read:
+            sites.append(self._site("write_gradient", layer - 2))
+        self._hook_gradient(tensor, *sites)
+
     def _hook_gradient(self, tensor: Tensor, *sites: Site) -> None:
+        """Reduce the tensor's gradient when it comes.
+
+        Reentrant checkpointing runs forward without gradients, so the tensor that gets one is the recomputed
+        one. The recomputed tensors of the other kind get none, and so nothing counts twice.
+        """
         if "fast" not in self.streams or not (tensor.requires_grad and torch.is_grad_enabled()):
             return
         generation = self.generations[-1]
-        generation.expected += 1
+        generation.expected += self.live
 
         def reduce(gradient: Tensor) -> None:
             generation.fired += 1
@@ -227,6 +258,8 @@ class Observer:
         measured: str = "",
     ) -> None:
         """Let every probe of a due stream look; `measured` (or the site's own tensor) counts tokens and width."""
+        if generation is None and not self.live:
+            return
         held = generation if generation is not None else self.generations[-1]
         counted = seen.get(measured or site.kind)
         for index, probe in self._looking.get(site.kind, ()):

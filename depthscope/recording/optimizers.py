@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
+
+_CALLERS = 8
+"""Frames to look through for a GradScaler: its step is three or four calls away."""
 
 
 class OptimizerReader:
@@ -28,6 +32,10 @@ class OptimizerReader:
         self.read = read
         self.names = {id(parameter): name for name, parameter in parameters.items()}
         self.stepped = False
+        self.closure = False
+        """The step evaluates its loss itself, possibly several times."""
+        self.scaler: Any = None
+        """The GradScaler that called the optimizer, when one did."""
         self.learning_rate: float | None = None
         self.parameter_scale: Tensor | None = None
 
@@ -40,7 +48,7 @@ class OptimizerReader:
 
     def forget(self) -> None:
         """Start the next step."""
-        self.stepped, self.parameter_scale = False, None
+        self.stepped, self.closure, self.parameter_scale = False, False, None
 
     def gradients(self, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Tensor]:
         """Return the gradients present now, by parameter name: of one optimizer, or of the whole model."""
@@ -60,8 +68,9 @@ class OptimizerReader:
     ) -> None:
         if not self.stepped:
             self.learning_rate = float(optimizer.param_groups[0]["lr"])
-        self.stepped = True
-        if not _has_closure(args, kwargs):
+        self.stepped, self.closure = True, _has_closure(args, kwargs)
+        self.scaler = self.scaler or _calling_scaler()
+        if not self.closure:
             # A fused optimizer under GradScaler unscales inside its kernel, so its gradients are still scaled.
             self.parameter_scale = getattr(optimizer, "grad_scale", None)
             self.read(self.gradients(optimizer))
@@ -69,6 +78,19 @@ class OptimizerReader:
     def _after(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if _has_closure(args, kwargs):
             self.read(self.gradients(optimizer))
+
+
+def _calling_scaler() -> Any:
+    """Return the GradScaler whose ``step`` called the optimizer, found among the callers; None without one."""
+    frame = sys._getframe(1)
+    for _ in range(_CALLERS):
+        owner = frame.f_locals.get("self") if frame.f_code.co_name in ("step", "_maybe_opt_step") else None
+        if hasattr(owner, "_scale") and hasattr(owner, "get_backoff_factor"):
+            return owner
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return None
 
 
 def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

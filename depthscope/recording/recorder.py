@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -16,15 +17,31 @@ from torch.utils.hooks import RemovableHandle
 from depthscope.anatomy import Anatomy, inspect_model, unwrap
 from depthscope.probes import Probe
 from depthscope.recording import registry
-from depthscope.recording.attaching import check_resume, checked_model, displace
+from depthscope.recording.attaching import (
+    check_resume,
+    checked_model,
+    checked_optimizers,
+    checked_path,
+    displace,
+)
 from depthscope.recording.optimizers import OptimizerReader, global_norm
 from depthscope.recording.report import Report
 from depthscope.recording.root_hooks import attach_root
 from depthscope.recording.schedule import Schedule, schedules
 from depthscope.recording.session import RunDescription, Session, close_at_exit
 from depthscope.recording.strict import strict
-from depthscope.recording.values import Value, token_positions
+from depthscope.recording.values import Value, not_one_number, token_positions
 from depthscope.store import refuse_existing_rows
+
+NO_FORWARD = (
+    "no training forward of the module was seen before this step(). A compiled module does not call the recorder's "
+    "hooks, and this version records eager code only: train without torch.compile, and call the module that was "
+    "given to the recorder"
+)
+NO_OPTIMIZER_STEP = (
+    "no step of the optimizer was seen before this step(), so gradients are left out of its row: call "
+    "recorder.step() after optimizer.step(), and pass scaler= when a GradScaler may skip steps"
+)
 
 
 class Scaler(Protocol):
@@ -78,7 +95,7 @@ class Recorder:
         tags: Sequence[str] = (),
         resume: Literal["auto", "never", "must"] = "auto",
     ) -> None:
-        self.path = Path(path).absolute()
+        self.path = checked_path(path)
         self.closed = False
         self._model, self._inner = checked_model(model), unwrap(model)
         self._every = schedules(every)
@@ -97,21 +114,15 @@ class Recorder:
         self._next = int(start_step)
         self._stride = 1
         self._tokens_seen = 0
-        self._step_tokens = 0
+        self._step_tokens = self._forwards = 0
         self._last_time: float | None = None
         self._rows = 0
         self._loss_scale: Tensor | float | None = None
         self._norm_before: Tensor | None = None
         self._evaluated: dict[str, Value] = {}
-        optimizers = (
-            ()
-            if optimizer is None
-            else (optimizer,)
-            if isinstance(optimizer, torch.optim.Optimizer)
-            else optimizer
-        )
+        self._tokens_given = False
         parameters = dict(self._inner.named_parameters())
-        self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients)
+        self._optimizers = OptimizerReader(checked_optimizers(optimizer), parameters, self._read_gradients)
         if self._anatomy.settled:
             self._open_session()
         self._handles: list[RemovableHandle] = [
@@ -170,8 +181,13 @@ class Recorder:
         """Return what is recorded, what is not and why; print it."""
         session, anatomy = self._session, self._anatomy
         notes = [*anatomy.notes, *([self._failure] if self._failure else [])]
-        if session is None:
+        if session is None and not self._failure:
             notes.append("the depth axis is found on the first training forward, which has not come yet")
+        if self._rows and not self._tokens_given:
+            notes.append(
+                "loss_tokens counts every position; where targets are masked, pass step(tokens=...), since the "
+                "gradients per token are scaled by it"
+            )
         return Report(
             path=str(self.path),
             design=anatomy.axis.design if anatomy.axis is not None else type(self._inner).__name__,
@@ -180,7 +196,9 @@ class Recorder:
             rows=self._rows,
             dropped=0 if session is None else session.handover.dropped + session.writer.dropped,
             streams={name: schedule.every for name, schedule in self._every.items()},
-            recorded=() if session is None else session.recorded,
+            recorded=()
+            if session is None
+            else tuple(n for n in session.recorded if n not in session.missing),
             missing={} if session is None else dict(session.missing),
             notes=tuple(notes),
         )
@@ -223,7 +241,19 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._note_stopped(kind.__name__)
         self.close()
+
+    def leave(self) -> None:
+        """Close because the interpreter ends; an uncaught exception ended it if Python has printed one."""
+        if getattr(sys, "last_value", None) is not None and not self.closed:
+            self._note_stopped(type(sys.last_value).__name__)
+        self.close()
+
+    def _note_stopped(self, by: str) -> None:
+        if self._session is not None and not self._inert:
+            self._session.writer.annotate("stopped", by)
 
     # --- the registry -----------------------------------------------------------------------------------
 
@@ -274,19 +304,20 @@ class Recorder:
             self._anatomy = self._anatomy.settle(self._inner, args, dict(kwargs))
             self._open_session()
             self._arm()
-        self._step_tokens += token_positions(args, kwargs)
+        positions = token_positions(args, kwargs)
+        self._step_tokens += positions
+        self._forwards += 1
         self._forward_completed = False
         if self._session is not None and self._session.observer.streams:
-            self._session.observer.begin_forward()
+            self._session.observer.begin_forward(positions)
 
     def _end_forward(self) -> None:
         if self._session is None or not self._session.observer.live:
             return
         self._session.observer.end_forward(completed=self._forward_completed)
         if self._scaler is not None and self._scaler.is_enabled():
-            # Cloned now: after a skipped step update() has halved it before the row is made.
-            scale = getattr(self._scaler, "_scale", None)
-            self._loss_scale = getattr(self._scaler, "_init_scale", 1.0) if scale is None else scale.clone()
+            # Now: after a skipped step update() has halved it before the row is made.
+            self._loss_scale = _scale_of(self._scaler)
 
     def _read_gradients(self, gradients: Mapping[str, Tensor]) -> None:
         if not self._inert and self._armed("fast") and self._session is not None:
@@ -311,26 +342,32 @@ class Recorder:
         label = self._next if step is None else int(step)
         if label < self._next and self._rows:
             raise ValueError(f"step={label}: row {self._next - self._stride} came before it; steps only grow")
-        loss_tokens = self._step_tokens if tokens is None else int(tokens)
+        step_tokens = self._step_tokens if tokens is None else int(tokens)
         self._submit_evaluation()
         session = self._session
+        if not self._forwards and not self._failure:
+            self._say(NO_FORWARD)
         if session is not None:
             if session.observer.streams:
                 if not self._optimizers.optimizers:
                     self._read_gradients(self._optimizers.gradients())
-                facts = self._facts(started, loss_tokens) | {
+                generations = session.observer.take(last_only=self._optimizers.closure)
+                if tokens is None:
+                    step_tokens = sum(generation.positions for generation in generations)
+                facts = self._facts(started, step_tokens) | {
                     "loss": loss,
                     "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
                     "max_norm": max_norm,
                 }
-                session.submit_row(label, facts, started)
+                session.submit_row(label, generations, self._usable(facts), started)
                 self._rows += 1
             if metrics:
-                session.submit_named("metrics", label, metrics)
+                session.submit_named("metrics", label, self._usable(metrics))
         self._stride = max(1, label - self._next + self._stride) if step is not None and self._rows else 1
         self._next = label + self._stride
-        self._tokens_seen += loss_tokens
-        self._step_tokens = 0
+        self._tokens_seen += step_tokens
+        self._tokens_given |= tokens is not None
+        self._step_tokens = self._forwards = 0
         self._norm_before = self._loss_scale = None
         self._last_time = started
         self._optimizers.forget()
@@ -340,7 +377,16 @@ class Recorder:
     def _facts(self, started: float, loss_tokens: int) -> dict[str, Value | None]:
         """Return what is known of the step beside its moments."""
         reader = self._optimizers
+        if self._scaler is None and reader.scaler is not None:
+            self._scaler = reader.scaler
+            self._loss_scale = _scale_of(self._scaler)
         skipped = None if self._scaler is None or not reader.optimizers else float(not reader.stepped)
+        # A GradScaler that nobody told us of may have skipped the step: the gradients may be scaled.
+        withheld = (
+            bool(reader.optimizers) and not reader.stepped and self._scaler is None and self._forwards > 0
+        )
+        if withheld:
+            self._say(NO_OPTIMIZER_STEP)
         on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         return {
             "loss_scale": self._loss_scale,
@@ -350,13 +396,34 @@ class Recorder:
             "tokens": self._tokens_seen,
             "loss_tokens": loss_tokens,
             "skipped": skipped,
+            "withhold_gradients": 1.0 if withheld else None,
             "peak_memory": torch.cuda.max_memory_allocated() if on_cuda else None,
         }
 
     def _submit_evaluation(self) -> None:
         if self._evaluated and self._session is not None:
-            self._session.submit_named("evaluation", self._next, self._evaluated)
+            self._session.submit_named("evaluation", self._next, self._usable(self._evaluated))
             self._evaluated = {}
+
+    def _usable(self, values: Mapping[str, Value | None]) -> dict[str, Value]:
+        """Return the values that are one number each; another is left out and said once."""
+        kept: dict[str, Value] = {}
+        for name, value in values.items():
+            if value is None:
+                continue
+            if problem := not_one_number(value):
+                self._say(
+                    f"{name} is {problem}, expected one number or a tensor with one entry: it is left out"
+                )
+            else:
+                kept[name] = value
+        return kept
+
+    def _say(self, text: str) -> None:
+        """Warn, once for each text."""
+        if text not in self._said:
+            self._said.add(text)
+            warnings.warn(f"depthscope: {text}", stacklevel=6)
 
     def _say_warnings(self) -> None:
         session = self._session
@@ -379,7 +446,11 @@ class Recorder:
             if self._session is not None:
                 self._session.observer.live = False
                 self._session.observer.streams = frozenset()
-                self._session.writer.annotate("notes", [*self._anatomy.notes, self._failure])
-            if self._failure not in self._said:
-                self._said.add(self._failure)
-                warnings.warn(f"depthscope: {self._failure}; training goes on", stacklevel=3)
+                self._session.writer.annotate("stopped", self._failure)
+            self._say(f"{self._failure}; training goes on")
+
+
+def _scale_of(scaler: Scaler) -> Tensor | float:
+    """Return a GradScaler's scale without waiting for its device."""
+    scale: Tensor | None = getattr(scaler, "_scale", None)
+    return float(getattr(scaler, "_init_scale", 1.0)) if scale is None else scale.clone()

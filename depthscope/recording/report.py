@@ -32,10 +32,11 @@ class Report:
             f"  rows      {self.rows} handed over, {self.dropped} dropped",
             "  recorded  " + _wrap(self.recorded, 12),
         ]
-        if self.missing:
-            lines.append("  missing")
-            width = max(map(len, self.missing))
-            lines += [f"    {name:<{width}}  {reason}" for name, reason in sorted(self.missing.items())]
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.missing.items():
+            by_reason.setdefault(reason, []).append(name)
+        for reason, names in by_reason.items():
+            lines += [f"  missing   {reason}:", "            " + _wrap(tuple(names), 12)]
         return "\n".join([*lines, *(f"  note      {note}" for note in self.notes)])
 
 

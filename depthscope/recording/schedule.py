@@ -26,6 +26,8 @@ class Schedule:
 
 def schedules(every: int | Mapping[str, int | Schedule]) -> dict[str, Schedule]:
     """Return the schedule of each stream; an int is the fast stream's, and the slow one's is 100 times that."""
+    if not isinstance(every, int | Mapping):
+        raise TypeError(f"every={every!r}: expected a whole number of steps, or a mapping of streams to them")
     given = {"fast": every} if isinstance(every, int) else dict(every)
     if unknown := set(given) - set(STREAMS):
         raise ValueError(f"every={every!r}: no stream is called {min(unknown)!r}; there are {STREAMS}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
@@ -33,7 +34,7 @@ from depthscope.quantities import DepthLayout
 from depthscope.recording import hooks
 from depthscope.recording.assemble import Assembler
 from depthscope.recording.handover import Handover
-from depthscope.recording.observer import Observer
+from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
@@ -41,7 +42,28 @@ from depthscope.recording.values import Value, split
 from depthscope.store import RunWriter
 
 SILENT_AFTER = 3
-"""Due steps after which a site that never fired is named."""
+"""Due steps after which a site that never fired, or fires no more, is named."""
+
+NO_VALUE = "no value came in the first recorded steps"
+_NO_GRADIENTS = (
+    "no parameter had a gradient when they were read: give the recorder the optimizer, or call zero_grad after "
+    "recorder.step()"
+)
+_CLIPPING = "known with step(grad_norm=..., max_norm=...) or recorder.before_clip()"
+_NO_SCALER = "no GradScaler was seen"
+NEEDS = {
+    "loss": "step() was given no loss",
+    "grad_norm_before_clip": _CLIPPING,
+    "clip_coefficient": _CLIPPING,
+    "loss_scale": _NO_SCALER,
+    "skipped": _NO_SCALER,
+    "learning_rate": "no step of an optimizer was seen",
+    "peak_memory": "no CUDA device is in use",
+    "step_seconds": "",  # comes with the second row
+    **{name: _NO_GRADIENTS for name in ParameterGradient.quantities},
+    **{name: "no gradient came back in the first recorded steps" for name in Gradient.quantities},
+}
+"""What would have given an array its values; empty: they are only late."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +115,7 @@ class Session:
         self.warnings: list[str] = []
         self._counts: dict[str, Array] = {}
         self._rows = 0
+        self._silent_rows = np.zeros(self.layout.layers)
         steps = {stream: schedule.every for stream, schedule in every.items()}
         specs = streams(shown, self.layout, steps)
         self.due_streams = frozenset(spec.name for spec in specs) & set(every)
@@ -119,11 +142,12 @@ class Session:
 
     # --- the training thread ----------------------------------------------------------------------------
 
-    def submit_row(self, step: int, facts: Mapping[str, Value | None], started: float) -> None:
+    def submit_row(
+        self, step: int, generations: Sequence[Generation], facts: Mapping[str, Value], started: float
+    ) -> None:
         """Hand over the step's moments with the `facts` that are known; `started` is when step() was called."""
         observer = self.observer
-        generations = observer.take()
-        on_device, on_host = split({name: value for name, value in facts.items() if value is not None})
+        on_device, on_host = split(facts)
         on_host["recording_seconds"] = time.perf_counter() - started
         packet = Packet(
             stream_rows=observer.streams,
@@ -160,7 +184,13 @@ class Session:
         """Write everything that was handed over and close the run. Safe to call twice."""
         self.detach()
         self.handover.close()
+        if 0 < self._rows < SILENT_AFTER:
+            self._name_empty_quantities()
         self.writer.close()
+
+    def leave(self) -> None:
+        """Close because the interpreter ends and nobody else has."""
+        self.close()
 
     def detach(self) -> None:
         """Remove our hooks and nobody else's."""
@@ -173,20 +203,38 @@ class Session:
     def _consume(self, packet: Packet, flat: Array) -> None:
         try:
             self._assemble(packet, flat)
-            if packet.stream_rows & {"fast"}:
+            if "fast" in packet.stream_rows:
                 self._rows += 1
                 if self._rows == SILENT_AFTER:
                     self._name_silent_sites()
+                    self._name_empty_quantities()
         except Exception as error:  # noqa: BLE001 - said, or raised, by the training thread
             self.error = self.error or error
 
     def _withdraw(self, where: str, reason: str) -> None:
-        self.missing[where] = f"withdrawn: {reason}"
-        self.writer.annotate("missing", self.missing)
+        self._say_missing({where: f"withdrawn: {reason}"})
         self.warnings.append(f"the record of {where} is withdrawn: {reason}")
 
     def _count(self, kind: str, tokens: Array) -> None:
         self._counts[kind] = self._counts.get(kind, 0) + tokens
+        if kind == "write":
+            self._silent_rows = np.where(tokens > 0, 0, self._silent_rows + 1)
+            lost = (self._silent_rows == SILENT_AFTER) & (self._counts[kind] > 0)
+            for position in np.flatnonzero(lost):
+                sublayer = self.axis.sublayers[position]
+                where = f"layer {sublayer.index} ({sublayer.name})"
+                reason = f"{sublayer.write} stopped firing: its module was replaced, compiled, or is no longer called"
+                self._say_missing({where: reason})
+                self.warnings.append(f"nothing comes from {where} any more: {reason}")
+
+    def _say_missing(self, reasons: Mapping[str, str]) -> None:
+        self.missing |= reasons
+        self.writer.annotate("missing", self.missing)
+
+    def _name_empty_quantities(self) -> None:
+        """Say of each array that has no value yet what would give it one."""
+        empty = [name for name in self.recorded if name not in self._assemble.present]
+        self._say_missing({name: NEEDS.get(name, NO_VALUE) for name in empty if NEEDS.get(name, NO_VALUE)})
 
     def _name_silent_sites(self) -> None:
         silent = {}
@@ -196,8 +244,7 @@ class Session:
                 if port is not None and counts is not None and not counts[sublayer.index - 1]:
                     silent[f"{kind} of layer {sublayer.index}"] = f"{port} never fired: {_likely_cause(kind)}"
         if silent:
-            self.missing |= silent
-            self.writer.annotate("missing", self.missing)
+            self._say_missing(silent)
             first, reason = next(iter(silent.items()))
             more = f" (and {len(silent) - 1} more, see recorder.report())" if len(silent) > 1 else ""
             self.warnings.append(f"nothing was recorded at the {first}: {reason}{more}")
@@ -212,11 +259,11 @@ def _likely_cause(kind: str) -> str:
     )
 
 
-class Closable(Protocol):
-    def close(self) -> None: ...
+class Leaving(Protocol):
+    def leave(self) -> None: ...
 
 
-def close_at_exit(owner: Closable) -> None:
+def close_at_exit(owner: Leaving) -> None:
     """Close `owner` when the script ends without doing so, as long as it is alive.
 
     zarr can't write once the interpreter shuts down, so an ``atexit`` callback comes too late;
@@ -226,7 +273,7 @@ def close_at_exit(owner: Closable) -> None:
 
     def close() -> None:
         if (alive := reference()) is not None:
-            alive.close()
+            alive.leave()
 
     register: Callable[[Callable[[], None]], object] = getattr(threading, "_register_atexit", atexit.register)
     register(close)

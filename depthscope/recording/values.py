@@ -24,3 +24,14 @@ def split(values: Mapping[str, Value]) -> tuple[dict[str, Tensor], dict[str, flo
     on_device = {name: value for name, value in values.items() if isinstance(value, Tensor)}
     on_host = {name: float(value) for name, value in values.items() if not isinstance(value, Tensor)}
     return on_device, on_host
+
+
+def not_one_number(value: Any) -> str:
+    """Return what `value` is when it is not one number; empty when it is."""
+    if isinstance(value, Tensor):
+        return "" if value.numel() == 1 else f"a tensor of shape {tuple(value.shape)}"
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return f"a {type(value).__name__}"
+    return ""

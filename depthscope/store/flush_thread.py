@@ -18,6 +18,7 @@ logger = logging.getLogger("depthscope.store")
 _SYNC_SECONDS = 30.0
 _NOTE_SECONDS = 1.0
 _RETRY_SECONDS = 5.0
+_FIRST_SECONDS = 1.0
 
 
 class Request:
@@ -55,6 +56,7 @@ class FlushThread:
         self._requests: list[Request] = []
         self._request_lock = threading.Lock()
         self._told: set[str] = set()
+        self._started = time.monotonic()
         self.closing = False
         self.finished = threading.Event()
         threading.Thread(target=self._run, name="depthscope-flush", daemon=True).start()
@@ -106,13 +108,18 @@ class FlushThread:
             self._ended()
 
     def _pause(self) -> float:
-        return min(HEARTBEAT_SECONDS, self._flush_seconds, _NOTE_SECONDS if self._committer.stale else 60.0)
+        return min(HEARTBEAT_SECONDS, self._patience(), _NOTE_SECONDS if self._committer.stale else 60.0)
+
+    def _patience(self) -> float:
+        """How long rows wait: little in a young run, so that other readers see its first rows within seconds."""
+        age = time.monotonic() - self._started
+        return min(self._flush_seconds, max(_FIRST_SECONDS, age / 4))
 
     def _flush_due(self, wanted: set[str | None], *, everything: bool) -> bool:
         """Flush whole chunks, and all rows of streams that are wanted or have waited; False on trouble."""
         done = True
         for name, rows in self._streams.items():
-            waited = rows.waiting_since and time.monotonic() - rows.waiting_since >= self._flush_seconds
+            waited = rows.waiting_since and time.monotonic() - rows.waiting_since >= self._patience()
             complete = everything or name in wanted or bool(waited)
             done &= self._attempt(partial(self._flusher.flush, rows, everything=complete))
         return done

@@ -15,7 +15,8 @@ from typing import Any, Literal
 from depthscope.store.errors import RunLocked
 from depthscope.store.files import read_json, replace_json
 
-Status = Literal["live", "finished", "crashed"]
+Status = Literal["live", "finished", "stopped", "crashed"]
+"""Stopped: closed, but by an exception, Ctrl-C, or a recording that failed."""
 HEARTBEAT_SECONDS = 15.0
 _SILENT_SECONDS = 120.0
 _LOCK, _OWNER = "LOCK", "owner.json"

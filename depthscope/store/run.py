@@ -106,8 +106,12 @@ class Run:
 
     @property
     def status(self) -> Status:
-        """``finished`` when it was closed; else ``live`` while its writer runs, ``crashed`` after that."""
-        return self._follower.status()
+        """``finished`` when it was closed; ``stopped`` when an exception or Ctrl-C closed it.
+
+        Else ``live`` while its writer runs, ``crashed`` after that.
+        """
+        found = self._follower.status()
+        return "stopped" if found == "finished" and "stopped" in self.notes else found
 
     @property
     def streams(self) -> dict[str, Any]:

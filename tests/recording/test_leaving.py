@@ -26,11 +26,16 @@ print("accepted", flush=True)
 """
 
 ENDINGS = {
-    "runs off its end": ("", 0, ""),
-    "sys.exit": ("sys.exit(7)", 7, ""),
-    "an uncaught exception": ("raise RuntimeError('mine')", 1, "RuntimeError: mine"),
-    "drops the recorder first": ("del recorder, model, optimizer", 0, ""),
-    "inside a with block that raises": ("with recorder: raise KeyError('mine')", 1, "KeyError: 'mine'"),
+    "runs off its end": ("", 0, "", "finished"),
+    "sys.exit": ("sys.exit(7)", 7, "", "finished"),
+    "an uncaught exception": ("raise RuntimeError('mine')", 1, "RuntimeError: mine", "stopped"),
+    "drops the recorder first": ("del recorder, model, optimizer", 0, "", "finished"),
+    "inside a with block that raises": (
+        "with recorder: raise KeyError('mine')",
+        1,
+        "KeyError: 'mine'",
+        "stopped",
+    ),
 }
 STEPS = 12
 
@@ -49,7 +54,7 @@ def start(script: str, path: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_leaving_without_close(ending: str, tmp_path: Path) -> None:
-    code, expected, says = ENDINGS[ending]
+    code, expected, says, status = ENDINGS[ending]
     process = start(HEAD.format(steps=STEPS) + code, tmp_path / "run")
     _, errors = process.communicate(timeout=120)
     assert process.returncode == expected, errors
@@ -58,7 +63,7 @@ def test_leaving_without_close(ending: str, tmp_path: Path) -> None:
     run = open_run(tmp_path / "run")
     assert run["loss"].step.values.tolist() == list(range(STEPS))
     assert run["validation"].values.tolist() == [1.25]
-    assert run.status == "finished"
+    assert run.status == status
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -80,4 +85,4 @@ def test_interrupted_and_killed(number: signal.Signals, tmp_path: Path) -> None:
     steps = run["loss"].step.values
     assert len(steps) >= STEPS
     assert steps.tolist() == list(range(len(steps)))
-    assert run.status == ("finished" if number == signal.SIGINT else "crashed")
+    assert run.status == ("stopped" if number == signal.SIGINT else "crashed")
