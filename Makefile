@@ -7,7 +7,7 @@ WORKERS ?= 2
 .PHONY: demo test soak bench check browser screenshot clean
 
 demo: $(VENV)/.demo
-	$(RUN) -m depthscope demo $(ARGS)
+	$(RUN) -m depthscope demo $(ARGS) || [ $$? -eq 130 ]  # Ctrl-C is how one leaves
 
 test: $(VENV)/.dev browser check
 	$(RUN) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)

@@ -29,13 +29,15 @@ def finding_rows(runs: Sequence[CachedRun], base: str | None) -> list[Any]:
 
 
 def _of_run(run: CachedRun, baseline: CachedRun | None) -> list[tuple[CachedRun, Finding]]:
-    other = None if baseline is None or baseline.id == run.id else baseline.run
-    try:
-        found = findings(run.run, other)
-    except (RunError, OSError) as error:
-        logger.warning("no findings for %s: %s", run.name, error)
-        return []
-    return [(run, finding) for finding in found if finding.page == NAME]
+    others = [] if baseline is None or baseline.id == run.id else [baseline.run]
+    for other in (*others, None):  # a damaged baseline costs the comparison, not the run's own findings
+        try:
+            found = findings(run.run, other)
+        except (RunError, OSError) as error:
+            logger.warning("no findings for %s: %s", run.name, error)
+        else:
+            return [(run, finding) for finding in found if finding.page == NAME]
+    return []
 
 
 def _row(run: CachedRun, finding: Finding) -> html.Div:

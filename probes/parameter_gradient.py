@@ -65,11 +65,13 @@ class ParameterGradient:
         square, missing = np.square(norms / row.parameter_scale), norms < 0
         layout = row.layout
 
+        final = f"mixer/{layout.layers + 1}"
+
         def norm(*groups: str) -> float:
             members = [place for group in groups for place in self.groups.get(group, ())]
             known = square[[place for place in members if not missing[place]]]
-            if members and not known.size:
-                return np.nan
+            if not known.size and (members or groups != ("rest", final)):
+                return np.nan  # a group of its own that this model lacks, or whose gradients are all missing
             return float(np.sqrt(known.sum()))
 
         layers = range(1, layout.layers + 1)
@@ -87,7 +89,6 @@ class ParameterGradient:
             ).reshape(layout.outer_blocks, len(INTERFACE_PARTS)),
             "grad_norm": np.array(norm(*self.groups)),
         }
-        final = f"mixer/{layout.layers + 1}"
         for group in SCALARS:
             values[f"{group}_grad_norm"] = np.array(norm(*((group, final) if group == "rest" else (group,))))
         return values

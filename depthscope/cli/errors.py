@@ -20,11 +20,17 @@ class UsageError(CliError):
     exit_code = 2
 
 
+_MOST = 40
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean X?` with the closest of the known words, or all of them where none is close."""
+    """Return `did you mean X?` with the closest of the known words, or the first of them where none is close."""
     words = list(known)
     close = get_close_matches(word, words, n=2, cutoff=0.6)
-    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(words)}."
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    more = f" and {len(words) - _MOST} more" if len(words) > _MOST else ""
+    return f"known are {', '.join(words[:_MOST])}{more}."
 
 
 def os_error_text(error: OSError) -> str:

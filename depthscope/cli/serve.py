@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 import sys
 from functools import partial
 from pathlib import Path
@@ -93,7 +94,17 @@ def _announce(address: str, *, root: Path, empty: bool) -> None:
 
 
 def _next(number: int) -> int:
-    return number + 1 if number < 65535 else number - 1
+    """Return a port near `number` that is free now, 0 (any) when none is."""
+    above, below = range(number + 1, min(number + 50, 65536)), range(number - 1, max(number - 50, 1023), -1)
+    candidates: list[int] = [*above, *below]
+    for candidate in candidates:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", candidate))
+            except OSError:
+                continue
+        return candidate
+    return 0
 
 
 SERVE = Command(

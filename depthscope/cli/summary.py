@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from depthscope.cli.command import Command
 from depthscope.cli.errors import CliError
 from depthscope.cli.ls import folder_size, kind_of, size_text, started_text
+from depthscope.cli.options import natural
 from depthscope.cli.runs import open_named
 from depthscope.cli.table import Column, print_table
 
@@ -38,7 +39,9 @@ ROWS = 64
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="the folder of a run")
-    parser.add_argument("--step", type=int, metavar="S", help="look at records up to step S (default: all)")
+    parser.add_argument(
+        "--step", type=natural, metavar="S", help="look at records up to step S (default: all)"
+    )
     parser.add_argument("--baseline", metavar="RUN", help="a run to compare with, at equal step")
     parser.add_argument(
         "--quantity", action="append", metavar="NAME", help="a column of the table (repeatable)"

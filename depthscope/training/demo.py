@@ -81,7 +81,7 @@ def _announce(
 ) -> None:
     config = models[0].config
     text = (
-        f"{len(models)} designs, {training.steps} steps each: {config.layers} sublayers of width {config.width}, "
+        f"{len(models)} {'designs' if len(models) > 1 else 'design'}, {training.steps} steps each: {config.layers} sublayers of width {config.width}, "
         f"{training.tokens_per_step} bytes of Python's standard library a step."
     )
     lines = [text]

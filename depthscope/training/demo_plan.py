@@ -31,7 +31,10 @@ def run_names(designs: tuple[str, ...]) -> list[str]:
 
 def prepare(options: DemoOptions, device: str) -> tuple[list[Decoder], TrainingOptions]:
     """Return the models, in the order of the designs, and how to train them."""
-    on_cuda = device.partition(":")[0] == "cuda"
+    kind = device.partition(":")[0]
+    if kind not in ("cpu", "cuda"):
+        raise DemoError(f"device {device!r}: the demo runs on cpu or cuda; type --device cpu")
+    on_cuda = kind == "cuda"
     if on_cuda and not torch.cuda.is_available():
         raise DemoError(
             f"device {device!r}: this machine has no CUDA device that torch can use; type --device cpu"

@@ -32,7 +32,8 @@ def test_an_earlier_step_and_another_column(typed: Type, runs: Path) -> None:
     lines = typed("summary", runs / "flat", "--step", "15", "--quantity", "state_rms").out.splitlines()
     start = lines.index("over depth at step 10")
     assert lines[start + 7].split() == ["6", "mlp", "-", "12"]
-    assert "no record up to step -5" in typed("summary", runs / "flat", "--step", "-5").out
+    wrong = typed("summary", runs / "flat", "--step", "-5")
+    assert (wrong.code, "found -5" in wrong.err) == (2, True)
 
 
 def test_a_baseline_is_set_beside_it(typed: Type, runs: Path) -> None:
