@@ -40,3 +40,21 @@ def test_xarray_and_our_reader_see_a_run_under_way_and_after(tmp_path: Path) -> 
         np.testing.assert_array_equal(tree["slow"]["step"].values, np.arange(0, 14, 2))
         assert tree["fast"]["state_rms"].attrs["formula"] == "rms(s_l)"
         np.testing.assert_array_equal(tree["layer"].values, np.arange(1, 9))
+
+
+def test_xarray_sees_the_first_rows_within_seconds(tmp_path: Path) -> None:
+    """Nobody flushes: the run is young, so its rows do not wait a minute for their first commit."""
+    path = tmp_path / "run"
+    model = build("prenorm")
+    draw, optimizer = batches(), optimizer_of(model)
+    with Recorder(model, path, optimizer=optimizer) as recorder:
+        train(model, 3, draw, optimizer, lambda loss: recorder.step(loss=loss))
+        started = time.monotonic()
+        while True:
+            with xr.open_datatree(path / "rank00000" / "data.zarr", engine="zarr") as tree:
+                rows = tree["fast"]["state_rms"].values
+            if len(rows):
+                break
+            assert time.monotonic() - started < 20
+            time.sleep(0.2)
+        np.testing.assert_array_equal(rows, open_run(path)["state_rms"].values[: len(rows)])
