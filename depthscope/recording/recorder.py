@@ -24,24 +24,16 @@ from depthscope.recording.attaching import (
     checked_path,
     displace,
 )
+from depthscope.recording.clock import Clock
+from depthscope.recording.notices import ALL_POSITIONS, NO_AXIS_YET, NO_FORWARD, NO_OPTIMIZER_STEP, Notices
 from depthscope.recording.optimizers import OptimizerReader, global_norm
 from depthscope.recording.report import Report
 from depthscope.recording.root_hooks import attach_root
 from depthscope.recording.schedule import Schedule, schedules
 from depthscope.recording.session import RunDescription, Session, close_at_exit
 from depthscope.recording.strict import strict
-from depthscope.recording.values import Value, not_one_number, token_positions
+from depthscope.recording.values import Value, token_positions
 from depthscope.store import refuse_existing_rows
-
-NO_FORWARD = (
-    "no training forward of the module was seen before this step(). A compiled module does not call the recorder's "
-    "hooks, and this version records eager code only: train without torch.compile, and call the module that was "
-    "given to the recorder"
-)
-NO_OPTIMIZER_STEP = (
-    "no step of the optimizer was seen before this step(), so gradients are left out of its row: call "
-    "recorder.step() after optimizer.step(), and pass scaler= when a GradScaler may skip steps"
-)
 
 
 class Scaler(Protocol):
@@ -110,12 +102,8 @@ class Recorder:
         self._session: Session | None = None
         self._failure: str | None = None
         self._inert = False
-        self._said: set[str] = set()
-        self._next = int(start_step)
-        self._stride = 1
-        self._tokens_seen = 0
-        self._step_tokens = self._forwards = 0
-        self._last_time: float | None = None
+        self._notices = Notices()
+        self._clock = Clock(int(start_step))
         self._rows = 0
         self._loss_scale: Tensor | float | None = None
         self._norm_before: Tensor | None = None
@@ -182,12 +170,9 @@ class Recorder:
         session, anatomy = self._session, self._anatomy
         notes = [*anatomy.notes, *([self._failure] if self._failure else [])]
         if session is None and not self._failure:
-            notes.append("the depth axis is found on the first training forward, which has not come yet")
+            notes.append(NO_AXIS_YET)
         if self._rows and not self._tokens_given:
-            notes.append(
-                "loss_tokens counts every position; where targets are masked, pass step(tokens=...), since the "
-                "gradients per token are scaled by it"
-            )
+            notes.append(ALL_POSITIONS)
         return Report(
             path=str(self.path),
             design=anatomy.axis.design if anatomy.axis is not None else type(self._inner).__name__,
@@ -205,7 +190,7 @@ class Recorder:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the clock, for a checkpoint (torch's Stateful protocol)."""
-        return {"next_step": self._next, "tokens_seen": self._tokens_seen}
+        return self._clock.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Set the clock from a checkpoint. ValueError once a row was recorded."""
@@ -213,7 +198,7 @@ class Recorder:
             raise ValueError(
                 f"{self._rows} rows are recorded already: load the checkpoint before the first step"
             )
-        self._next, self._tokens_seen = int(state["next_step"]), int(state["tokens_seen"])
+        self._clock.restore(state)
         self._arm()
 
     def close(self) -> None:
@@ -280,7 +265,7 @@ class Recorder:
     def _arm(self) -> None:
         """Decide what the coming step records: a pure function of its number."""
         if self._session is not None:
-            due = {stream for stream, schedule in self._every.items() if schedule.due(self._next)}
+            due = {stream for stream, schedule in self._every.items() if schedule.due(self._clock.next)}
             recorded = frozenset(due) & self._session.due_streams
             self._session.observer.streams = frozenset() if self._failure else recorded
 
@@ -305,8 +290,7 @@ class Recorder:
             self._open_session()
             self._arm()
         positions = token_positions(args, kwargs)
-        self._step_tokens += positions
-        self._forwards += 1
+        self._clock.saw_forward(positions)
         self._forward_completed = False
         if self._session is not None and self._session.observer.streams:
             self._session.observer.begin_forward(positions)
@@ -339,14 +323,13 @@ class Recorder:
         max_norm: float | None,
         metrics: Mapping[str, Value] | None,
     ) -> None:
-        label = self._next if step is None else int(step)
-        if label < self._next and self._rows:
-            raise ValueError(f"step={label}: row {self._next - self._stride} came before it; steps only grow")
-        step_tokens = self._step_tokens if tokens is None else int(tokens)
+        clock = self._clock
+        label = clock.label(step)
+        step_tokens = clock.positions if tokens is None else int(tokens)
         self._submit_evaluation()
         session = self._session
-        if not self._forwards and not self._failure:
-            self._say(NO_FORWARD)
+        if not clock.forwards and not self._failure:
+            self._notices.say(NO_FORWARD)
         if session is not None:
             if session.observer.streams:
                 if not self._optimizers.optimizers:
@@ -359,17 +342,13 @@ class Recorder:
                     "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
                     "max_norm": max_norm,
                 }
-                session.submit_row(label, generations, self._usable(facts), started)
+                session.submit_row(label, generations, self._notices.usable(facts), started)
                 self._rows += 1
             if metrics:
-                session.submit_named("metrics", label, self._usable(metrics))
-        self._stride = max(1, label - self._next + self._stride) if step is not None and self._rows else 1
-        self._next = label + self._stride
-        self._tokens_seen += step_tokens
+                session.submit_named("metrics", label, self._notices.usable(metrics))
+        clock.advance(label, given=step is not None, tokens=step_tokens, now=started)
         self._tokens_given |= tokens is not None
-        self._step_tokens = self._forwards = 0
         self._norm_before = self._loss_scale = None
-        self._last_time = started
         self._optimizers.forget()
         self._arm()
         self._say_warnings()
@@ -383,17 +362,20 @@ class Recorder:
         skipped = None if self._scaler is None or not reader.optimizers else float(not reader.stepped)
         # A GradScaler that nobody told us of may have skipped the step: the gradients may be scaled.
         withheld = (
-            bool(reader.optimizers) and not reader.stepped and self._scaler is None and self._forwards > 0
+            bool(reader.optimizers)
+            and not reader.stepped
+            and self._scaler is None
+            and self._clock.forwards > 0
         )
         if withheld:
-            self._say(NO_OPTIMIZER_STEP)
+            self._notices.say(NO_OPTIMIZER_STEP)
         on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         return {
             "loss_scale": self._loss_scale,
             "parameter_scale": reader.parameter_scale,
             "learning_rate": reader.learning_rate,
-            "step_seconds": None if self._last_time is None else started - self._last_time,
-            "tokens": self._tokens_seen,
+            "step_seconds": None if self._clock.last_time is None else started - self._clock.last_time,
+            "tokens": self._clock.tokens_seen,
             "loss_tokens": loss_tokens,
             "skipped": skipped,
             "withhold_gradients": 1.0 if withheld else None,
@@ -402,28 +384,8 @@ class Recorder:
 
     def _submit_evaluation(self) -> None:
         if self._evaluated and self._session is not None:
-            self._session.submit_named("evaluation", self._next, self._usable(self._evaluated))
+            self._session.submit_named("evaluation", self._clock.next, self._notices.usable(self._evaluated))
             self._evaluated = {}
-
-    def _usable(self, values: Mapping[str, Value | None]) -> dict[str, Value]:
-        """Return the values that are one number each; another is left out and said once."""
-        kept: dict[str, Value] = {}
-        for name, value in values.items():
-            if value is None:
-                continue
-            if problem := not_one_number(value):
-                self._say(
-                    f"{name} is {problem}, expected one number or a tensor with one entry: it is left out"
-                )
-            else:
-                kept[name] = value
-        return kept
-
-    def _say(self, text: str) -> None:
-        """Warn, once for each text."""
-        if text not in self._said:
-            self._said.add(text)
-            warnings.warn(f"depthscope: {text}", stacklevel=6)
 
     def _say_warnings(self) -> None:
         session = self._session
@@ -447,7 +409,7 @@ class Recorder:
                 self._session.observer.live = False
                 self._session.observer.streams = frozenset()
                 self._session.writer.annotate("stopped", self._failure)
-            self._say(f"{self._failure}; training goes on")
+            self._notices.say(f"{self._failure}; training goes on")
 
 
 def _scale_of(scaler: Scaler) -> Tensor | float:

@@ -1,0 +1,50 @@
+"""What the training loop is told: each thing once, as a warning."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+from depthscope.recording.values import Value, not_one_number
+
+NO_FORWARD = (
+    "no training forward of the module was seen before this step(). A compiled module does not call the recorder's "
+    "hooks, and this version records eager code only: train without torch.compile, and call the module that was "
+    "given to the recorder"
+)
+NO_OPTIMIZER_STEP = (
+    "no step of the optimizer was seen before this step(), so gradients are left out of its row: call "
+    "recorder.step() after optimizer.step(), and pass scaler= when a GradScaler may skip steps"
+)
+ALL_POSITIONS = (
+    "loss_tokens counts every position; where targets are masked, pass step(tokens=...), since the gradients per "
+    "token are scaled by it"
+)
+NO_AXIS_YET = "the depth axis is found on the first training forward, which has not come yet"
+
+
+class Notices:
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def say(self, text: str) -> None:
+        """Warn, once for each text."""
+        if text not in self._said:
+            self._said.add(text)
+            warnings.warn(f"depthscope: {text}", stacklevel=7)
+
+    def usable(self, values: Mapping[str, Value | None]) -> dict[str, Value]:
+        """Return the values that are one number each; another is left out, and that is said."""
+        kept: dict[str, Value] = {}
+        for name, value in values.items():
+            if value is None:
+                continue
+            if problem := not_one_number(value):
+                self.say(
+                    f"{name} is {problem}, expected one number or a tensor with one entry: it is left out"
+                )
+            else:
+                kept[name] = value
+        return kept
