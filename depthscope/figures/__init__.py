@@ -1,5 +1,16 @@
 """Figures: one function each from runs to labelled arrays, and renderers that draw those numbers."""
 
+from depthscope.figures.cell_series import CellSeriesOptions, cell_series_data
+from depthscope.figures.depth_attention import (
+    TARGETS,
+    VIEWS,
+    DepthAttentionOptions,
+    Targets,
+    View,
+    attention_limits,
+    depth_attention_data,
+    is_difference,
+)
 from depthscope.figures.depth_map import MapOptions, columns_for, depth_map_data
 from depthscope.figures.depth_map_plotly import MOST_MAPS, depth_map_plotly
 from depthscope.figures.depth_profile import ProfileOptions, depth_profile_data
@@ -11,9 +22,12 @@ from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.loss_plotly import loss_plotly
 from depthscope.figures.names import plotly_text, shortened
+from depthscope.figures.outer_history import OuterHistoryOptions, outer_history_data
+from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps
 from depthscope.figures.shown import MODES, Mode, heading, is_signed, quantity_shown
+from depthscope.figures.skip_paths import SkipPathOptions, skip_paths_data
 from depthscope.figures.theme import TOKENS, Theme, ThemeName, run_dash, theme
 from depthscope.figures.ticks import significant
 
@@ -24,8 +38,12 @@ __all__ = [
     "MOST_LINES",
     "MOST_MAPS",
     "RANGES",
+    "TARGETS",
     "TOKENS",
+    "VIEWS",
     "Alignment",
+    "CellSeriesOptions",
+    "DepthAttentionOptions",
     "Figure",
     "Labelled",
     "Limits",
@@ -33,13 +51,21 @@ __all__ = [
     "LossOptions",
     "MapOptions",
     "Mode",
+    "OuterHistoryOptions",
+    "OuterStateOptions",
     "ProfileOptions",
     "Range",
     "ReadableRun",
+    "SkipPathOptions",
+    "Targets",
     "Theme",
     "ThemeName",
+    "View",
     "aligned_step",
+    "attention_limits",
+    "cell_series_data",
     "columns_for",
+    "depth_attention_data",
     "depth_map_data",
     "depth_map_plotly",
     "depth_profile_data",
@@ -47,16 +73,20 @@ __all__ = [
     "figure",
     "figure_data",
     "heading",
+    "is_difference",
     "is_signed",
     "limits_of",
     "list_figures",
     "loss_data",
     "loss_plotly",
+    "outer_history_data",
+    "outer_state_data",
     "plotly_text",
     "quantity_shown",
     "recorded_steps",
     "run_dash",
     "shortened",
     "significant",
+    "skip_paths_data",
     "theme",
 ]
