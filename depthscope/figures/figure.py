@@ -92,12 +92,18 @@ def figure(
     `options` are the figure's own (`depthscope.figures.ProfileOptions`, ...). ValueError when no run has
     anything to draw: it gives each run's reason.
     """
-    data = figure_data(name, runs, **options)
+    return drawn_figure(name, figure_data(name, runs, **options), log=log, theme_name=theme_name)
+
+
+def drawn_figure(
+    name: str, data: Labelled, *, log: bool = True, theme_name: ThemeName = "light"
+) -> go.Figure:
+    """Return numbers that `figure_data` gave as a plotly figure; ValueError when there are none."""
     if not data.arrays:
         reasons = "; ".join(f"{data.names[run]}: {reason}" for run, reason in data.absent.items())
         raise ValueError(f"figure {name!r} has nothing to draw: {reasons or 'no runs were given'}")
     look = Look(theme=theme(theme_name))
-    chosen = FIGURES[name]
+    chosen = _look_up(name)
     if not chosen.scaled:
         return go.Figure(untyped(chosen.plotly(data, look=look)))
     signed = data.attributes["signed"]
