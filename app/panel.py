@@ -18,8 +18,14 @@ GRAPH_CONFIG: dict[str, Any] = {
 }
 
 
-def panel(name: str, *, legend: Sequence[Any] = ()) -> html.Section:
-    """Return panel `name`: callbacks fill `title-`, `note-`, `graph-`, `warning-`, `empty-` and `key-` + name."""
+def panel(
+    name: str, *, legend: Sequence[Any] = (), table: bool = False, key: bool = True, sample: bool = False
+) -> html.Section:
+    """Return panel `name`: callbacks fill `title-`, `note-`, `graph-`, `warning-`, `empty-` and `key-` + name.
+
+    With `table`, `table-` + name takes the place of the graph; without `key`, the key stands elsewhere on the
+    page; with `sample`, the line sample of the panel's run leads the header.
+    """
     return html.Section(
         id=f"panel-{name}",
         className=f"panel panel-{name}",
@@ -30,30 +36,52 @@ def panel(name: str, *, legend: Sequence[Any] = ()) -> html.Section:
             html.Header(
                 className="panel-head",
                 children=[
+                    *([html.Span(id=f"sample-{name}", className="run-sample")] if sample else []),
                     html.H2(id=f"title-{name}"),
                     html.Span(id=f"note-{name}", className="note"),
                     html.Span(id=f"warning-{name}", className="warning"),
                     html.Div(className="spring"),
                     *legend,
-                    html.Span(id=f"key-{name}", className="key"),
+                    *([html.Span(id=f"key-{name}", className="key")] if key else []),
                 ],
             ),
             html.Div(
                 className="panel-body",
                 children=[
-                    dcc.Graph(
-                        id=f"graph-{name}",
-                        config=GRAPH_CONFIG,
-                        responsive=True,
-                        figure=_blank(),
-                        className="graph",
-                    ),
-                    html.Div(id=f"overlay-{name}", className="overlay", **{"aria-hidden": "true"}),
+                    *(_table(name) if table else _graph(name)),
                     html.Div(id=f"empty-{name}", className="empty", role="status"),
                 ],
             ),
         ],
     )
+
+
+def _graph(name: str) -> list[Any]:
+    return [
+        dcc.Graph(
+            id=f"graph-{name}", config=GRAPH_CONFIG, responsive=True, figure=_blank(), className="graph"
+        ),
+        html.Div(id=f"overlay-{name}", className="overlay", **{"aria-hidden": "true"}),
+    ]
+
+
+def _table(name: str) -> list[Any]:
+    return [
+        html.Div(
+            html.Table(id=f"table-{name}", **{"aria-labelledby": f"title-{name}"}), className="table-scroll"
+        ),
+        dcc.Store(id=f"mark-{name}"),
+    ]
+
+
+def table_rows(head: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return a table's content: `head` gives each column's title and class (``number`` or nothing)."""
+    cells = [html.Th(title, className=kind, scope="col") for title, kind in head]
+    body = [
+        html.Tr([html.Td(cell, className=kind) for cell, (_, kind) in zip(row, head, strict=True)])
+        for row in rows
+    ]
+    return [html.Thead(html.Tr(cells)), html.Tbody(body)]
 
 
 def empty_words(reason: str, remedy: str = "", command: str = "") -> list[Any]:

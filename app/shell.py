@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dash import dcc, html
 
 from depthscope.app.controls import icon, icon_button, segments
+from depthscope.app.page import Page
 
 POLL_MS = 2000
 KEYS: tuple[tuple[str, str], ...] = (
@@ -22,8 +24,8 @@ KEYS: tuple[tuple[str, str], ...] = (
 )
 
 
-def shell(pages: list[tuple[str, str, str]], page: Any, catalogue: dict[str, Any]) -> html.Div:
-    """Return the whole document: `pages` are (name, title, address), `page` the content of the one shown."""
+def shell(pages: Sequence[Page], prefix: str, catalogue: dict[str, Any]) -> html.Div:
+    """Return the whole document with every page in it; `prefix` is the path in front of every address."""
     return html.Div(
         id="app",
         children=[
@@ -34,9 +36,9 @@ def shell(pages: list[tuple[str, str, str]], page: Any, catalogue: dict[str, Any
             dcc.Store(id="seen-timeline"),
             dcc.Interval(id="poll", interval=POLL_MS),
             html.A("Skip to the page", href="#page", className="skip"),
-            header(pages),
+            header(pages, prefix),
             drawer(),
-            html.Main(page, id="page", tabIndex="-1"),
+            main(pages),
             step_bar(),
             help_dialog(),
             html.Div(id="tooltip", hidden=True, role="tooltip"),
@@ -45,10 +47,51 @@ def shell(pages: list[tuple[str, str, str]], page: Any, catalogue: dict[str, Any
     )
 
 
-def header(pages: list[tuple[str, str, str]]) -> html.Header:
+def main(pages: Sequence[Page]) -> html.Main:
+    """Return the pages: each has its head and its body, the findings line between them belongs to all."""
+    return html.Main(
+        id="page",
+        tabIndex="-1",
+        children=[
+            dcc.Store(id="ask-findings"),
+            dcc.Store(id="findings-mark"),
+            dcc.Store(id="seen-findings"),
+            *(
+                html.Div([html.H1(page.title), *page.head()], className="head", **_of(page, place))
+                for place, page in enumerate(pages)
+            ),
+            html.Section(
+                className="finding-bar",
+                **{"aria-label": "Findings"},
+                children=[
+                    html.Span("Findings", id="finding-count"),
+                    html.Div(id="findings"),
+                    icon_button("previous", "finding-previous", "Previous finding"),
+                    icon_button("next", "finding-next", "Next finding"),
+                ],
+            ),
+            *(
+                html.Div(page.body(), className=f"body body-{page.name}", **_of(page, place))
+                for place, page in enumerate(pages)
+            ),
+        ],
+    )
+
+
+def _of(page: Page, place: int) -> dict[str, Any]:
+    return {"data-of": page.name, "hidden": place > 0}
+
+
+def header(pages: Sequence[Page], prefix: str) -> html.Header:
     tabs = [
-        html.A(title, href=address, className="page-tab", **_current(place == 0))
-        for place, (_, title, address) in enumerate(pages)
+        html.A(
+            page.title,
+            href=f"{prefix}{page.name}",
+            className="page-tab",
+            **{"data-action": "page", "data-page": page.name},
+            **_current(place == 0),
+        )
+        for place, page in enumerate(pages)
     ]
     return html.Header(
         id="header",

@@ -1,1 +1,9 @@
-"""The pages, one file each; a page that does not exist yet has no tab."""
+"""The pages, one file each, in the order of their tabs; a page that does not exist yet has no tab."""
+
+from depthscope.app.page import Page
+from depthscope.app.pages.depth_attention import DEPTH_ATTENTION
+from depthscope.app.pages.depth_profile import DEPTH_PROFILE
+
+PAGES: tuple[Page, ...] = (DEPTH_PROFILE, DEPTH_ATTENTION)
+
+__all__ = ["PAGES"]

@@ -1,7 +1,9 @@
 """Figures: one function each from runs to labelled arrays, and renderers that draw those numbers."""
 
 from depthscope.figures.cell_series import CellSeriesOptions, cell_series_data
+from depthscope.figures.cell_series_plotly import cell_series_plotly
 from depthscope.figures.depth_attention import (
+    PARTS,
     TARGETS,
     VIEWS,
     DepthAttentionOptions,
@@ -11,10 +13,12 @@ from depthscope.figures.depth_attention import (
     depth_attention_data,
     is_difference,
 )
+from depthscope.figures.depth_attention_plotly import depth_attention_plotly
 from depthscope.figures.depth_map import MapOptions, columns_for, depth_map_data
 from depthscope.figures.depth_map_plotly import MOST_MAPS, depth_map_plotly
 from depthscope.figures.depth_profile import ProfileOptions, depth_profile_data
 from depthscope.figures.depth_profile_plotly import MOST_LINES, depth_profile_plotly
+from depthscope.figures.distant_sources import DistantSource, distant_sources
 from depthscope.figures.figure import FIGURES, Figure, figure, figure_data, list_figures
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import RANGES, Limits, Range, limits_of
@@ -37,6 +41,7 @@ __all__ = [
     "MODES",
     "MOST_LINES",
     "MOST_MAPS",
+    "PARTS",
     "RANGES",
     "TARGETS",
     "TOKENS",
@@ -44,6 +49,7 @@ __all__ = [
     "Alignment",
     "CellSeriesOptions",
     "DepthAttentionOptions",
+    "DistantSource",
     "Figure",
     "Labelled",
     "Limits",
@@ -64,12 +70,15 @@ __all__ = [
     "aligned_step",
     "attention_limits",
     "cell_series_data",
+    "cell_series_plotly",
     "columns_for",
     "depth_attention_data",
+    "depth_attention_plotly",
     "depth_map_data",
     "depth_map_plotly",
     "depth_profile_data",
     "depth_profile_plotly",
+    "distant_sources",
     "figure",
     "figure_data",
     "heading",

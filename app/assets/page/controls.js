@@ -4,7 +4,10 @@
   let live = true;
   let finding = 0;
 
-  const toggleDifference = () => ds.change({ mode: ds.state.mode === "difference" ? "absolute" : "difference" });
+  const toggleDifference = () => {
+    const [name, plain] = ds.page === "attention" ? ["weights", "mean"] : ["mode", "absolute"];
+    ds.change({ [name]: ds.state[name] === "difference" ? plain : "difference" });
+  };
   const toggleLog = () => ds.change({ scale: ds.state.scale === "log" ? "linear" : "log" });
   const help = () => {
     const dialog = document.getElementById("help");
@@ -48,11 +51,19 @@
     help,
     "finding-previous": () => turnFinding(-1),
     "finding-next": () => turnFinding(1),
-    evidence: (data) => ds.change({ metric: data.metric, mode: "absolute", step: Number(data.step), focus: data.run || ds.state.focus }),
+    page: (data) => ds.goToPage(data.page),
+    cell: (data) => ds.change({ cell: data.cell }),
+    evidence: (data) => ds.goToPage(data.page || ds.page, {
+      ...(data.metric ? { metric: data.metric, mode: "absolute" } : {}),
+      ...(data.cell ? { cell: data.cell } : {}),
+      step: Number(data.step),
+      focus: data.run || ds.state.focus,
+    }),
     "close-toast": () => window.dash_clientside.set_props("toast", { children: [] }),
   };
 
   document.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;   // a tab opened beside this one
     const control = event.target.closest?.("[data-action]");
     if (!control || control.getAttribute("aria-disabled") === "true") return;
     if (control.tagName === "A") event.preventDefault();
@@ -104,7 +115,7 @@
       control.setAttribute("aria-pressed", String(ds.state[control.dataset.name]) === control.dataset.value ? "true" : "false");
     for (const menu of document.querySelectorAll("select[data-name]")) menu.value = ds.state[menu.dataset.name];
     const one = view.runs.length < 2;
-    document.querySelector('[data-action="set"][data-value="difference"]')
+    document.querySelector('[data-name="mode"][data-value="difference"]')
       ?.setAttribute("title", one ? "Select a second run to compare with the baseline" : "log2 of the ratio to the baseline (b)");
   };
   ds.onChange(press);
@@ -144,6 +155,7 @@
     if (!started) {
       started = true;
       ds.readAddress();
+      ds.showPage();
       const menu = document.querySelector('select[data-name="metric"]');
       if (![...menu.options].some((option) => option.value === ds.state.metric)) ds.state.metric = menu.options[0].value;
     }
