@@ -19,7 +19,7 @@ from depthscope.figures.depth_map_plotly import MOST_MAPS, depth_map_plotly
 from depthscope.figures.depth_profile import ProfileOptions, depth_profile_data
 from depthscope.figures.depth_profile_plotly import MOST_LINES, depth_profile_plotly
 from depthscope.figures.distant_sources import DistantSource, distant_sources
-from depthscope.figures.figure import FIGURES, Figure, figure, figure_data, list_figures
+from depthscope.figures.figure import FIGURES, Figure, drawn_figure, figure, figure_data, list_figures
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import RANGES, Limits, Range, limits_of
 from depthscope.figures.look import Look
@@ -28,6 +28,16 @@ from depthscope.figures.loss_plotly import loss_plotly
 from depthscope.figures.names import plotly_text, shortened
 from depthscope.figures.outer_history import OuterHistoryOptions, outer_history_data
 from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
+from depthscope.figures.paper_figure import (
+    PAPER_FIGURES,
+    NothingToDraw,
+    Panel,
+    PaperFigure,
+    draw_paper,
+    look_up_paper,
+    paper_panels,
+)
+from depthscope.figures.paper_file import PAPER_FORMATS, PaperFormat, paper_bytes
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps
 from depthscope.figures.shown import MODES, Mode, heading, is_signed, quantity_shown
@@ -41,6 +51,8 @@ __all__ = [
     "MODES",
     "MOST_LINES",
     "MOST_MAPS",
+    "PAPER_FIGURES",
+    "PAPER_FORMATS",
     "PARTS",
     "RANGES",
     "TARGETS",
@@ -57,8 +69,12 @@ __all__ = [
     "LossOptions",
     "MapOptions",
     "Mode",
+    "NothingToDraw",
     "OuterHistoryOptions",
     "OuterStateOptions",
+    "Panel",
+    "PaperFigure",
+    "PaperFormat",
     "ProfileOptions",
     "Range",
     "ReadableRun",
@@ -79,6 +95,8 @@ __all__ = [
     "depth_profile_data",
     "depth_profile_plotly",
     "distant_sources",
+    "draw_paper",
+    "drawn_figure",
     "figure",
     "figure_data",
     "heading",
@@ -86,10 +104,13 @@ __all__ = [
     "is_signed",
     "limits_of",
     "list_figures",
+    "look_up_paper",
     "loss_data",
     "loss_plotly",
     "outer_history_data",
     "outer_state_data",
+    "paper_bytes",
+    "paper_panels",
     "plotly_text",
     "quantity_shown",
     "recorded_steps",
