@@ -19,10 +19,8 @@ def scale_key(
     high = f"{'≥ ' if limits.clips_high else ''}{significant(limits.high, 2)}"
     strip = [html.Span(style={"background": _colour(scale, i / (swatches - 1))}) for i in range(swatches)]
     title = f"colours from {low} to {high}, {'logarithmic' if log else 'linear'}"
-    named = [label] if label else []
-    return html.Span(
-        [*named, low, html.Span(strip, className="swatches"), high], className="scale", title=title
-    )
+    parts = [*([html.Span(label)] if label else []), html.Span(low), html.Span(strip, className="swatches")]
+    return html.Span([*parts, html.Span(high)], className="scale", title=title)
 
 
 def hatch_key(words: str) -> html.Span:

@@ -29,7 +29,6 @@ from depthscope.figures import (
     distant_sources,
     is_difference,
     shortened,
-    significant,
     theme,
 )
 
@@ -86,13 +85,12 @@ def series_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int],
     steps = array["step"].values
     place = int((steps <= ask.step).sum()) - 1 if ask.step is not None else len(steps) - 1
     value = float(array.sel(part=part).values[place]) if place >= 0 else float("nan")
-    band = part == "weight" and "depth_attention_std" in shown.quantities
     return Answer(
         title=title,
-        note=f"{note}, band ± 1 std over tokens" if band else note,
+        note=note,
         figure=cell_series_plotly(data, look=look, part=part, end=ask.end),
         definition=definition(quantity),
-        key=[html.Strong(significant(value, 2), className="value")],
+        key=[html.Strong(_fixed(value, 2), className="value")],
     )
 
 
@@ -207,10 +205,15 @@ def _distant_row(run: str, entry: DistantSource) -> list[Any]:
         html.Button(entry.target_name, type="button", className="cell-link", title=label, **cell),
         entry.source_name,
         str(entry.distance),
-        significant(entry.weight, 2),
-        significant(entry.contribution, 2),
-        significant(entry.times_uniform, 2),
+        _fixed(entry.weight, 2),
+        _fixed(entry.contribution, 2),
+        _fixed(entry.times_uniform, 1),
     ]
+
+
+def _fixed(value: float, digits: int) -> str:
+    """Write a share with the same number of digits in every row."""
+    return f"{value:.{digits}f}".replace("-", "−") if value == value else "–"
 
 
 def _to_page(name: str) -> dict[str, str]:

@@ -72,7 +72,9 @@ def cell_series_plotly(
         },
     }
     if part == "weight" and uniform is not None:
-        layout |= _uniform(uniform, value_range, look)
+        layout |= _uniform(uniform, value_range, _ends_above(data, uniform), look)
+    if any(trace["meta"]["role"] == "band" for trace in traces):
+        layout["annotations"].append(_words("band ± 1 std over tokens", 0.02, 1, "top", look, yref="paper"))
     return {"data": traces, "layout": layout}
 
 
@@ -107,35 +109,36 @@ def _band(run: str, x: Any, low: Any, high: Any, colour: str) -> dict[str, Any]:
     }
 
 
-def _uniform(uniform: float, value_range: list[float], look: Look) -> dict[str, Any]:
-    """Draw the weight that every source has at uniform routing, named below the line, or above near the floor."""
-    near_floor = uniform < value_range[0] + 0.2 * (value_range[1] - value_range[0])
+def _ends_above(data: Labelled, uniform: float) -> bool:
+    """Return whether the weights end above uniform: its name then stands below the line, out of their way."""
+    ends = [float(array.sel(part="weight").values[-1]) for array in data.arrays.values()]
+    return all(end >= uniform for end in ends)
+
+
+def _uniform(uniform: float, value_range: list[float], above: bool, look: Look) -> dict[str, Any]:
+    """Draw the weight that every source has at uniform routing, with its name at the right end."""
+    room = (uniform - value_range[0]) / (value_range[1] - value_range[0])
+    line = {"color": look.theme["text-muted"], "width": 1, "dash": "3px,3px"}
+    ends = {"xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": uniform, "y1": uniform}
+    words = f"uniform 1/{round(1 / uniform)}"
+    anchor = "top" if above and room > 0.12 else "bottom"
     return {
-        "shapes": [
-            {
-                "type": "line",
-                "xref": "paper",
-                "yref": "y",
-                "x0": 0,
-                "x1": 1,
-                "y0": uniform,
-                "y1": uniform,
-                "line": {"color": look.theme["text-muted"], "width": 1, "dash": "3px,3px"},
-            }
-        ],
-        "annotations": [
-            {
-                "text": f"uniform 1/{round(1 / uniform)}",
-                "xref": "paper",
-                "yref": "y",
-                "x": 0.02,
-                "y": uniform,
-                "xanchor": "left",
-                "yanchor": "bottom" if near_floor else "top",
-                "showarrow": False,
-                "font": {"size": 12, "color": look.theme["text-muted"]},
-            }
-        ],
+        "shapes": [{"type": "line", **ends, "line": line}],
+        "annotations": [_words(words, 0.98, uniform, anchor, look, yref="y")],
+    }
+
+
+def _words(text: str, x: float, y: float, anchor: str, look: Look, *, yref: str) -> dict[str, Any]:
+    return {
+        "text": text,
+        "xref": "paper",
+        "yref": yref,
+        "x": x,
+        "y": y,
+        "xanchor": "left" if x < 0.5 else "right",
+        "yanchor": anchor,
+        "showarrow": False,
+        "font": {"size": 12, "color": look.theme["text-muted"]},
     }
 
 
