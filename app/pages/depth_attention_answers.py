@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import Any
 
 from dash import html
@@ -48,12 +49,13 @@ def attention_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, in
     figure = depth_attention_plotly(data, look=look, limits=limits)
     array = next(iter(data.arrays.values()))
     axis = array.attrs["source_axis"]
-    note = f"source: embedding and {'residual blocks' if axis == 'block' else 'sublayer outputs'}"
+    sources = f"source: embedding and {'residual blocks' if axis == 'block' else 'sublayer outputs'}"
+    note = _view_note(ask, runs, shown) or sources
     crashed = f"crashed at step {shown.last_step}" if shown.status == "crashed" else ""
     step = int(array["step"].values)
     return Answer(
         title=shortened(shown.name, 28),
-        note=", ".join(filter(None, (note, _view_note(ask, runs, shown), f"step {step:,}"))),
+        note=f"{note}, step {step:,}",
         figure=figure,
         warning=", ".join(filter(None, (crashed, array.attrs["contribution_absent"]))),
         definition=definition("depth_attention"),
@@ -213,7 +215,7 @@ def _distant_row(run: str, entry: DistantSource) -> list[Any]:
 
 def _fixed(value: float, digits: int) -> str:
     """Write a share with the same number of digits in every row."""
-    return f"{value:.{digits}f}".replace("-", "−") if value == value else "–"
+    return "–" if isnan(value) else f"{value:.{digits}f}".replace("-", "−")
 
 
 def _to_page(name: str) -> dict[str, str]:

@@ -66,7 +66,8 @@ def partial_dots(
 ) -> list[dict[str, Any]]:
     """Put a dot into each cell that holds the unfinished sum of the target's own block."""
     partial = np.asarray(array["partial"].values)
-    rows = np.flatnonzero(partial >= 0)
+    drawn = ~np.asarray(array["hidden"].values)[np.arange(partial.size), np.maximum(partial, 0)]
+    rows = np.flatnonzero((partial >= 0) & drawn)
     if rows.size == 0 or partial.size > _MOST_DOTTED_ROWS:
         return []
     marker = {"symbol": "circle", "size": 4, "color": look.theme[colour]}

@@ -77,7 +77,7 @@ class AppPage:
               const gd = document.querySelector(`#graph-${panel} .js-plotly-plot`);
               const trace = gd._fullData.find((entry) => entry.meta.run === id && entry.meta.role === role);
               const plain = (row) => Array.from(row, (value) => (Number.isFinite(value) ? value : null));
-              return role === "map" ? Array.from(trace.z, plain) : plain(trace.y);
+              return trace.type === "heatmap" ? Array.from(trace.z, plain) : plain(trace.y);
             }""",
             [panel, run, role],
         )
