@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from depthscope.figures import figure, list_figures
     from depthscope.marks import tap
     from depthscope.recording import Recorder, Schedule
+    from depthscope.report import export
     from depthscope.store import Run, find_runs
     from depthscope.store import open_run as open
 
@@ -24,6 +25,7 @@ _HOMES = {
     "Recorder": ("recording", "Recorder"),
     "Run": ("store", "Run"),
     "Schedule": ("recording", "Schedule"),
+    "export": ("report", "export"),
     "figure": ("figures", "figure"),
     "find_runs": ("store", "find_runs"),
     "findings": ("analysis", "findings"),
@@ -41,6 +43,7 @@ __all__ = [
     "Recorder",
     "Run",
     "Schedule",
+    "export",
     "figure",
     "find_runs",
     "findings",

@@ -192,7 +192,8 @@ def _reset(run: ReadableRun, columns: int) -> xr.DataArray:
         reset = np.array([reset_ratios(column, edges) for column in state.T]).T
         built = np.array([construction_ratios(column, edges) for column in write.T]).T
         parts = {"reset_ratio": reset, "construction_ratio": built}
-        return _by_column(reset / built, "boundary", start, end, "state_rms", parts)
+        array = _by_column(reset / built, "boundary", start, end, "state_rms", parts)
+    return _ratio(array, "reset_over_construction", "reset ratio over its construction ratio")
 
 
 def _read(run: ReadableRun, columns: int) -> xr.DataArray:
@@ -200,7 +201,15 @@ def _read(run: ReadableRun, columns: int) -> xr.DataArray:
     edges = boundaries(run.layout.residual_block, run.layout.transformer_block)
     with np.errstate(divide="ignore", invalid="ignore"):
         change = np.array([read_changes(column, edges) for column in read.T]).T
-    return _by_column(change, "boundary", start, end, "read_rms", {})
+    array = _by_column(change, "boundary", start, end, "read_rms", {})
+    return _ratio(array, "read_change", "first read of a block over the last read before it")
+
+
+def _ratio(array: xr.DataArray, name: str, long_name: str) -> xr.DataArray:
+    """Name a ratio of recorded values, which has a definition and a unit of its own."""
+    array = array.rename(name)
+    array.attrs = {"long_name": long_name, "units": "1", "reduction": array.attrs["reduction"]}
+    return array
 
 
 def _over_steps(run: ReadableRun, name: str, columns: int) -> tuple[FloatArray, IntArray, IntArray]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -109,14 +109,13 @@ class Sheet:
         return int(inches * 72 / (TEXT * _LETTER))
 
 
-def colour_map(look: Look, *, signed: bool) -> LinearSegmentedColormap:
+def colour_map(look: Look, *, signed: bool) -> Colormap:
     """Return cividis, or the diverging scale of signed values; grey stands for a missing value."""
     stops = look.theme.diverging() if signed else look.theme.sequential()
     made = LinearSegmentedColormap.from_list(
         "signed" if signed else "cividis", [str(colour) for _, colour in stops], N=256
     )
-    made.set_bad(look.theme["chart-hatch"])
-    return made
+    return made.with_extremes(bad=look.theme["chart-hatch"])
 
 
 def bare(axes: Axes, sheet: Sheet, *, grid: bool) -> None:
