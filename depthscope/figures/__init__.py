@@ -39,7 +39,7 @@ from depthscope.figures.paper_figure import (
 )
 from depthscope.figures.paper_file import PAPER_FORMATS, PaperFormat, paper_bytes
 from depthscope.figures.readable import ReadableRun
-from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps
+from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps, shared_losses
 from depthscope.figures.shown import MODES, Mode, heading, is_signed, quantity_shown
 from depthscope.figures.skip_paths import SkipPathOptions, skip_paths_data
 from depthscope.figures.theme import TOKENS, Theme, ThemeName, run_dash, theme
@@ -115,6 +115,7 @@ __all__ = [
     "quantity_shown",
     "recorded_steps",
     "run_dash",
+    "shared_losses",
     "shortened",
     "significant",
     "skip_paths_data",
