@@ -60,6 +60,8 @@ class Ask:
     """The page that asks, for what depends on it."""
     shown: str | None
     """Id of the one run among `runs` that the panel is about."""
+    ordered: tuple[str, ...]
+    """The same ids, those that come first in a figure first."""
     targets: Targets
     view: View
     cell: tuple[int, int] | None
@@ -95,6 +97,7 @@ def read_ask(data: Any, known: Collection[str]) -> Ask:
         shape=str(given.get("shape", "")),
         page=str(given.get("page", "")),
         shown=_one_of(given.get("shown"), runs, None),
+        ordered=tuple(dict.fromkeys((*_ids(given.get("ordered"), runs), *runs))),
         targets=_one_of(given.get("targets"), TARGETS, "together"),
         view=_one_of(given.get("weights"), VIEWS, "mean"),
         cell=_cell(given.get("cell")),

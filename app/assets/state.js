@@ -58,7 +58,7 @@
   const address = () => {
     const state = ds.state;
     const parts = [];
-    const put = (name, value) => parts.push(`${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`);
+    const put = (name, value) => parts.push(`${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%3A", ":")}`);
     if (state.runs) put("runs", state.runs.join(","));
     if (state.base) put("base", state.base);
     if (state.focus) put("focus", state.focus);

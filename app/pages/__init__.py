@@ -3,7 +3,8 @@
 from depthscope.app.page import Page
 from depthscope.app.pages.depth_attention import DEPTH_ATTENTION
 from depthscope.app.pages.depth_profile import DEPTH_PROFILE
+from depthscope.app.pages.skip_paths import SKIP_PATHS
 
-PAGES: tuple[Page, ...] = (DEPTH_PROFILE, DEPTH_ATTENTION)
+PAGES: tuple[Page, ...] = (DEPTH_PROFILE, DEPTH_ATTENTION, SKIP_PATHS)
 
 __all__ = ["PAGES"]

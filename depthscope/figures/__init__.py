@@ -42,6 +42,7 @@ from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps, shared_losses
 from depthscope.figures.shown import MODES, Mode, heading, is_signed, quantity_shown
 from depthscope.figures.skip_paths import SkipPathOptions, skip_paths_data
+from depthscope.figures.skip_paths_plotly import skip_paths_plotly
 from depthscope.figures.theme import TOKENS, Theme, ThemeName, run_dash, theme
 from depthscope.figures.ticks import significant
 
@@ -119,5 +120,6 @@ __all__ = [
     "shortened",
     "significant",
     "skip_paths_data",
+    "skip_paths_plotly",
     "theme",
 ]

@@ -52,6 +52,7 @@
     "finding-previous": () => turnFinding(-1),
     "finding-next": () => turnFinding(1),
     page: (data) => ds.goToPage(data.page),
+    "show-cell": (data) => ds.goToPage("attention", { cell: data.cell, focus: data.cell.split(":")[0], only: "all" }),
     cell: (data) => ds.change({ cell: data.cell }),
     evidence: (data) => ds.goToPage(data.page || ds.page, {
       ...(data.metric ? { metric: data.metric, mode: "absolute" } : {}),
