@@ -27,7 +27,10 @@ from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.loss_plotly import loss_plotly
 from depthscope.figures.names import plotly_text, shortened
 from depthscope.figures.outer_history import OuterHistoryOptions, outer_history_data
+from depthscope.figures.outer_history_plotly import MOST_MAPS as MOST_OUTER_MAPS
+from depthscope.figures.outer_history_plotly import outer_line_plotly, outer_map_plotly
 from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
+from depthscope.figures.outer_state_plotly import outer_state_plotly
 from depthscope.figures.paper_figure import (
     PAPER_FIGURES,
     NothingToDraw,
@@ -52,6 +55,7 @@ __all__ = [
     "MODES",
     "MOST_LINES",
     "MOST_MAPS",
+    "MOST_OUTER_MAPS",
     "PAPER_FIGURES",
     "PAPER_FORMATS",
     "PARTS",
@@ -109,7 +113,10 @@ __all__ = [
     "loss_data",
     "loss_plotly",
     "outer_history_data",
+    "outer_line_plotly",
+    "outer_map_plotly",
     "outer_state_data",
+    "outer_state_plotly",
     "paper_bytes",
     "paper_panels",
     "plotly_text",

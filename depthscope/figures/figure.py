@@ -10,6 +10,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from depthscope.figures.depth_attention import DepthAttentionOptions, depth_attention_data
+from depthscope.figures.depth_attention_plotly import depth_attention_plotly
 from depthscope.figures.depth_map import MapOptions, depth_map_data
 from depthscope.figures.depth_map_plotly import depth_map_plotly
 from depthscope.figures.depth_profile import ProfileOptions, depth_profile_data
@@ -19,7 +21,11 @@ from depthscope.figures.limits import limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.loss_plotly import loss_plotly
+from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
+from depthscope.figures.outer_state_plotly import outer_state_plotly
 from depthscope.figures.readable import ReadableRun
+from depthscope.figures.skip_paths import SkipPathOptions, skip_paths_data
+from depthscope.figures.skip_paths_plotly import skip_paths_plotly
 from depthscope.figures.theme import ThemeName, theme
 from depthscope.figures.typed import untyped
 
@@ -55,6 +61,27 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             options=LossOptions,
             data=loss_data,
             plotly=loss_plotly,
+            scaled=False,
+        ),
+        "depth-attention": Figure(
+            shows="weight and contribution of every source in every target's read, side by side",
+            options=DepthAttentionOptions,
+            data=depth_attention_data,
+            plotly=depth_attention_plotly,
+            scaled=False,
+        ),
+        "skip-paths": Figure(
+            shows="distant sources weighted well above uniform, as arcs over depth",
+            options=SkipPathOptions,
+            data=skip_paths_data,
+            plotly=skip_paths_plotly,
+            scaled=False,
+        ),
+        "outer-state": Figure(
+            shows="energies of a wide outer state by block",
+            options=OuterStateOptions,
+            data=outer_state_data,
+            plotly=outer_state_plotly,
             scaled=False,
         ),
     }

@@ -126,3 +126,51 @@ def _mixing_row(layout: DepthLayout, step: int, arrays: Sequence[str]) -> dict[s
         if len(columns) > 1:
             entropy[target] = -(share * np.log(share)).sum() / np.log(len(columns))
     return {**maps, "depth_attention_entropy": entropy}
+
+
+GATE = 0.1
+
+
+def energy(step: int, blocks: int) -> npt.NDArray[np.float64]:
+    """The outer energy that `record_outer` writes: it grows with the block and the step."""
+    return np.arange(1, blocks + 1) * (1 + step / 100)
+
+
+def record_outer(
+    path: Path, *, blocks: int = 4, steps: Sequence[int] = STEPS, gated: bool = True, name: str | None = None
+) -> Path:
+    """Write a finished run with a wide state: carry 1, write the energy less 1, gates that fall from 0.1."""
+    layout = replace(outline(2 * blocks, 2), design="hires:n=2", outer_blocks=blocks, outer_width=32)
+    by_block = ("outer_energy", "outer_carry_energy", "outer_write_energy")
+    gates = [ArraySpec(name="interface_gate", dims=("block", "side"), shape=(blocks, 2))] if gated else []
+    writer = RunWriter.create(
+        path,
+        name=name or path.name,
+        config={"kind": "HiRes", "steps": 300},
+        layout=layout,
+        streams=[
+            StreamSpec(
+                name="slow",
+                arrays=[
+                    *(ArraySpec(name=array, dims=("block",), shape=(blocks,)) for array in by_block),
+                    *gates,
+                    ArraySpec(name="outer_direct"),
+                ],
+                every=10,
+            )
+        ],
+        fsync=False,
+    )
+    for step in steps:
+        size = energy(step, blocks)
+        values = {
+            "outer_energy": size,
+            "outer_carry_energy": np.ones(blocks),
+            "outer_write_energy": size - 1,
+            "outer_direct": np.float64(0.1 / (1 + step / 100)),
+        }
+        if gated:
+            values["interface_gate"] = np.full((blocks, 2), GATE) - [[step / 1e4, 0.0]]
+        assert writer.append("slow", step, values)
+    writer.close()
+    return path

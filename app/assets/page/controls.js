@@ -29,7 +29,8 @@
     const all = [...document.querySelectorAll("#findings .finding")];
     finding = Math.min(finding, Math.max(all.length - 1, 0));
     all.forEach((entry, i) => { entry.hidden = i !== finding; });
-    document.getElementById("finding-count").textContent = all.length ? `Finding ${finding + 1} of ${all.length}` : "Findings";
+    document.getElementById("finding-count").textContent = all.length ? `Finding ${finding + 1} of ${all.length}` : "No finding here";
+    document.querySelector(".finding-bar").classList.toggle("one", all.length < 2);
   };
 
   const actions = {

@@ -72,7 +72,42 @@
       make("span", { class: "cursor-label strong", style: { left: px(xaxis._offset + x) } }, ds.count(standsAt(run, view))),
     ];
   };
-  Object.assign(ds, { drawn, px, standsAt, endLabels, bandNames, cursor });
+  const oneMap = (gd, entry, view) => {
+    const xaxis = gd._fullLayout[`xaxis${entry.axis}`];
+    const yaxis = gd._fullLayout[`yaxis${entry.axis}`];
+    const inside = (x) => x >= -0.5 && x <= xaxis._length + 0.5;
+    const line = (kind, step) => {
+      const x = xaxis.l2p(step);
+      return inside(x) && step <= entry.last
+        ? [make("span", { class: kind, style: { left: px(xaxis._offset + x), top: px(yaxis._offset), height: px(yaxis._length) } })]
+        : [];
+    };
+    const step = standsAt(entry.run, view);
+    const x = xaxis.l2p(step);
+    const title = make("span", { class: "map-title", style: { left: px(xaxis._offset + 2), "max-width": px(xaxis._length - 8) } },
+      make("span", { class: "end-dash", style: { background: ds.colour(entry.slot) } }), entry.name);
+    const number = make("span", { class: "cursor-label", style: { left: px(xaxis._offset + x) } }, ds.count(step));
+    return [title, ...view.pins.flatMap((pin) => line("map-pin", pin)), ...line("map-cursor", step), ...(inside(x) ? [number] : [])];
+  };
+
+  /** Names, cursors and pins over maps with steps to the right. */
+  const mapOverlay = (gd, view, overlay) => {
+    overlay.classList.toggle("signed", Boolean(gd.layout.meta.signed));
+    window.requestAnimationFrame(() => hideCovered(overlay));
+    return gd.layout.meta.maps.flatMap((entry) => oneMap(gd, entry, view));
+  };
+
+  /** The number of the step gives way where a map's name needs the room. */
+  const hideCovered = (overlay) => {
+    const titles = [...overlay.querySelectorAll(".map-title")].map((title) => title.getBoundingClientRect());
+    for (const number of overlay.querySelectorAll(".cursor-label")) {
+      const box = number.getBoundingClientRect();
+      const covered = titles.some((title) => box.left < title.right + 6 && box.right > title.left && box.top < title.bottom);
+      number.classList.toggle("covered", covered);
+    }
+  };
+
+  Object.assign(ds, { drawn, px, standsAt, endLabels, bandNames, cursor, mapOverlay });
 
   // Painters: what lies over a panel's plot, drawn again with every draw, and where `onState` with every change.
   const painters = {};
