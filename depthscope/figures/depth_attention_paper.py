@@ -23,10 +23,14 @@ from depthscope.figures.colours_paper import (
 from depthscope.figures.depth_attention import PARTS, attention_limits
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Range
-from depthscope.figures.paper import Sheet, bare, kind_handles, legend, panel_title
+from depthscope.figures.paper import Sheet, bare, depth_ticks, kind_handles, legend, panel_title
 from depthscope.figures.ticks import layer_ticks
 
 _DOT = 2.0
+_NUMBER = 0.11
+"""Inches that a number needs beside others."""
+_EMBEDDING = 0.24
+"""Inches from the middle of `emb` to that of the next number."""
 _MOST_DOTS = 40
 """Targets of a map above which the marks of attention and MLP are left out."""
 
@@ -56,7 +60,15 @@ def depth_attention_paper(
         for side, part in enumerate(PARTS):
             axes = figure.add_subplot(grid[row * (2 if own else 1), 2 * column + side])
             shown = array.sel(part=part)
-            meshes[part] = _map(axes, shown, used[part], sheet, vectors=vectors, labelled=side == 0)
+            meshes[part] = _map(
+                axes,
+                shown,
+                used[part],
+                sheet,
+                vectors=vectors,
+                labelled=side == 0,
+                room=sheet.width / (2 * pairs) - 0.35,
+            )
             name = sheet.name(run, max(8, sheet.letters(sheet.width / 2 / pairs) - 10))
             panel_title(axes, sheet, f"{name}, weight" if side == 0 else part)
             if own:
@@ -100,7 +112,7 @@ def _label(data: Labelled, part: str) -> str:
 
 
 def _map(
-    axes: Axes, array: xr.DataArray, scale: Scale, sheet: Sheet, *, vectors: bool, labelled: bool
+    axes: Axes, array: xr.DataArray, scale: Scale, sheet: Sheet, *, vectors: bool, labelled: bool, room: float
 ) -> Any:
     bare(axes, sheet, grid=False)
     targets, sources = array.shape
@@ -132,16 +144,21 @@ def _map(
         )
     axes.set_xlim(-0.5, sources - 0.5)
     axes.set_ylim(targets - 0.5, -0.5)
-    _source_ticks(axes, array)
+    _source_ticks(axes, array, room)
     _target_ticks(axes, array, sheet, labelled)
     return mesh
 
 
-def _source_ticks(axes: Axes, array: xr.DataArray) -> None:
+def _source_ticks(axes: Axes, array: xr.DataArray, room: float) -> None:
+    """Label `emb` and the blocks or sublayers behind it that neither touch it nor one another in `room` inches."""
     sources = array.sizes["source"]
+    each = room / sources
     numbers = list(range(1, sources))
-    if sources > 9:  # the first would touch `emb`
-        numbers = [tick for tick in layer_ticks(sources - 1, [0] * (sources - 1)) if tick > sources / 5]
+    if each < _NUMBER:
+        numbers = layer_ticks(sources - 1, [0] * (sources - 1))
+        while len(numbers) > 2 and (numbers[-1] - numbers[-2]) * each < 2 * _NUMBER:
+            numbers = numbers[::-2][::-1]
+    numbers = [number for number in numbers if number * each > _EMBEDDING]
     axes.set_xticks([0, *numbers], ["emb", *(str(number) for number in numbers)])
     axes.set_xlabel(f"source {array.attrs['source_axis']}", labelpad=1)
 
@@ -153,7 +170,7 @@ def _target_ticks(axes: Axes, array: xr.DataArray, sheet: Sheet, labelled: bool)
     layers = targets[kinds != "output"]
     starts = np.asarray(array["starts_block"].values)
     blocks = np.cumsum(starts)[kinds != "output"].tolist()
-    wanted = layer_ticks(len(layers), blocks)
+    wanted = depth_ticks(len(layers), blocks, room=1.6, apart=0.14)
     if len(layers) > 2 and wanted[-1] == len(layers) and (kinds == "output").any():
         wanted = wanted[:-1]  # it would touch `out`
     places = [place - 1 for place in wanted]

@@ -25,8 +25,7 @@ from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Range
 from depthscope.figures.loss_paper import step_axis
 from depthscope.figures.map_marks import column_edges
-from depthscope.figures.paper import Sheet, bare, legend, panel_title
-from depthscope.figures.ticks import layer_ticks
+from depthscope.figures.paper import Sheet, bare, depth_ticks, legend, panel_title
 
 
 def depth_map_paper(
@@ -56,7 +55,8 @@ def depth_map_paper(
         if place % across == 0:
             axes.set_ylabel("sublayer", labelpad=1)
         labelled = place % across == 0 or not alike
-        axes.set_yticks(layer_ticks(layers, array["residual_block"].values.tolist()) if labelled else [])
+        ticks = depth_ticks(layers, array["residual_block"].values.tolist(), room=1.1, apart=0.14)
+        axes.set_yticks(ticks if labelled else [])
         if place + across < len(runs):
             axes.set_xlabel("")
         if shared is None:

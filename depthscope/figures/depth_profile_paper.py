@@ -21,6 +21,7 @@ from depthscope.figures.paper import (
     MARKER,
     Sheet,
     bare,
+    depth_ticks,
     kind_handles,
     legend,
     panel_title,
@@ -28,7 +29,7 @@ from depthscope.figures.paper import (
     value_ticks,
 )
 from depthscope.figures.shown import is_signed
-from depthscope.figures.ticks import layer_ticks, short_number
+from depthscope.figures.ticks import short_number
 from depthscope.figures.unusual import SYMBOLS, kinds
 
 _MARKS = {"x-thin": "x", "triangle-up": "^", "triangle-down": "v", "line-ns": "|"}
@@ -83,7 +84,7 @@ def draw_profile(axes: Axes, data: Labelled, sheet: Sheet, *, log: bool, room: f
     if data.attributes["mode"] == "difference":
         axes.axhline(0, color=sheet["chart-axis"], linewidth=0.6, zorder=1)
     _value_axis(axes, data, log)
-    _depth_axis(axes, data, sheet, normalised)
+    _depth_axis(axes, data, sheet, normalised, room)
 
 
 def has_markers(array: xr.DataArray, room: float) -> bool:
@@ -176,7 +177,7 @@ def value_label(data: Labelled) -> str:
     return str(data.attributes["note"]) or "1"
 
 
-def _depth_axis(axes: Axes, data: Labelled, sheet: Sheet, normalised: bool) -> None:
+def _depth_axis(axes: Axes, data: Labelled, sheet: Sheet, normalised: bool, room: float) -> None:
     banded = banded_run(data.arrays, sheet.look.focus)
     for _, left, right in [] if banded is None else blocks_along(banded, normalised)[1::2]:
         axes.axvspan(left, right, facecolor=sheet["text"], alpha=0.06, linewidth=0, zorder=0)
@@ -188,7 +189,7 @@ def _depth_axis(axes: Axes, data: Labelled, sheet: Sheet, normalised: bool) -> N
     one = banded if banded is not None else next(iter(data.arrays.values()))
     layers = one.sizes["layer"]
     axes.set_xlim(0.5, layers + 0.5)
-    axes.set_xticks(layer_ticks(layers, one["residual_block"].values.tolist()))
+    axes.set_xticks(depth_ticks(layers, one["residual_block"].values.tolist(), room=room, apart=0.24))
     axes.set_xlabel("sublayer", labelpad=1)
 
 

@@ -23,7 +23,7 @@ from matplotlib.patches import Patch
 
 from depthscope.figures.look import Look
 from depthscope.figures.names import shortened
-from depthscope.figures.ticks import log_ticks, round_ticks
+from depthscope.figures.ticks import layer_ticks, log_ticks, round_ticks
 
 TEXT = 8.0
 """Points, for all text: what journals and conferences ask for at final size."""
@@ -144,6 +144,20 @@ def value_ticks(low: float, high: float, *, log: bool) -> list[float]:
     finer = [float(f"{factor}e{power}") for power in powers for factor in (1, 1.5, 2, 3, 4, 5, 7)]
     inside = [tick for tick in finer if low <= math.log10(tick) <= high]
     return inside if len(inside) >= 3 else round_ticks(10.0**low, 10.0**high, 4)
+
+
+def depth_ticks(layers: int, residual_block: Sequence[int], *, room: float, apart: float) -> list[int]:
+    """Return the sublayers to label on an axis `room` inches long so that labels lie `apart` inches apart.
+
+    The last is kept, then the first, then those between from the end on.
+    """
+    each = room / layers
+    kept: list[int] = []
+    wanted = layer_ticks(layers, residual_block)
+    for tick in [wanted[-1], wanted[0], *wanted[-2:0:-1]]:
+        if all(abs(tick - other) * each >= apart for other in kept) or not kept:
+            kept.append(tick)
+    return sorted(kept)
 
 
 def panel_title(axes: Axes, sheet: Sheet, text: str, letter: str = "", *, room: float | None = None) -> None:

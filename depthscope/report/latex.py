@@ -116,7 +116,8 @@ def _translated(formula: str) -> str | None:
             return None
         else:
             out.append(token)
-    return "".join(out).strip()
+    joined = re.sub(r" +", " ", "".join(out)).strip()
+    return re.sub(r"(\\[A-Za-z]+) (?=[_^({])", r"\1", joined)
 
 
 def _closing(text: str, opening: int) -> int:
