@@ -21,6 +21,7 @@ _FEW_SOURCES = 3
 _MASS_TOP = 0.135
 _MAP_BOTTOM = 0.168
 _MOST_TICKS = 8
+_MOST_APART = 60
 _BETWEEN_RUNS = 0.05
 
 
@@ -202,6 +203,7 @@ def _traces(run: str, array: xr.DataArray, axes: _Axes, look: Look) -> list[dict
                 "y": typed(np.asarray(array["mass"].sel(part=part).values, dtype=np.float64)),
                 "xaxis": x,
                 "yaxis": axes.mass,
+                **_touching(array.sizes["source"]),
                 "marker": {"color": bar, "line": {"width": 0}},
                 "hoverinfo": "none" if look.host == "page" else "x+y",
                 "meta": {"run": run, "role": f"mass-{part}"},
@@ -211,6 +213,7 @@ def _traces(run: str, array: xr.DataArray, axes: _Axes, look: Look) -> list[dict
         {
             "type": "bar",
             "orientation": "h",
+            **_touching(entropy.size),
             "x": typed(entropy),
             "y": typed(np.arange(entropy.size, dtype=np.float64)),
             "xaxis": axes.entropy,
@@ -221,6 +224,11 @@ def _traces(run: str, array: xr.DataArray, axes: _Axes, look: Look) -> list[dict
         }
     )
     return traces + kind_dots(array, (axes.gutter, axes.rows), run, look)
+
+
+def _touching(count: int) -> dict[str, float]:
+    """Many bars have no gaps: rounded to pixels, these would be stripes."""
+    return {"width": 1.0} if count > _MOST_APART else {}
 
 
 def _colours(signed: bool, limits: Limits | None, look: Look) -> dict[str, Any]:

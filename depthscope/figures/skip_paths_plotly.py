@@ -31,12 +31,11 @@ def skip_paths_plotly(data: Labelled, *, look: Look) -> dict[str, Any]:
     depths = {run: int(array.attrs["layers"]) for run, array in shown.items()}
     normalised = len(set(depths.values())) > 1
     scales = {run: 1 / (depth + 1) if normalised else 1.0 for run, depth in depths.items()}
-    longest = max((_longest(array) * scales[run] for run, array in shown.items()), default=0) or 1.0
     traces: list[dict[str, Any]] = []
     sides: list[dict[str, Any]] = []
     for place, (run, array) in enumerate(shown.items()):
         side = 1 if place == 0 else -1
-        traces += _arcs(run, array, side, scales[run], longest, look, order)
+        traces += _arcs(run, array, side, scales[run], look, order)
         sides.append({"run": run, "side": side, "slot": look.slot(run, order), "paths": int(array.size)})
     if not normalised:
         traces += [dots for run, array in list(shown.items())[:1] for dots in _sublayers(run, array, look)]
@@ -60,9 +59,10 @@ def skip_paths_plotly(data: Labelled, *, look: Look) -> dict[str, Any]:
 
 
 def _arcs(
-    run: str, array: xr.DataArray, side: int, scale: float, full: float, look: Look, order: list[str]
+    run: str, array: xr.DataArray, side: int, scale: float, look: Look, order: list[str]
 ) -> list[dict[str, Any]]:
-    """`full` is the span of an arc of height 1."""
+    """The longest arc of the run is the highest: heights keep arcs apart and mean nothing else."""
+    longest = _longest(array) * scale or 1.0
     colour = look.colour(run, order)
     traces = []
     # The widest last: thin arcs stay visible below them as halos would not.
@@ -71,7 +71,7 @@ def _arcs(
         end = float(array["target"].values[place]) * scale
         weight = float(array.values[place])
         faint = bool(array["weight_only"].values[place])
-        x, y = _arc(start, end, side * (end - start) / full)
+        x, y = _arc(start, end, side * (end - start) / longest)
         traces.append(
             {
                 "type": "scatter",
