@@ -20,11 +20,12 @@ from matplotlib.path import Path
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import limits_of
 from depthscope.figures.paper import Sheet, colour_map
-from depthscope.figures.ticks import log_ticks, round_ticks, short_number
+from depthscope.figures.ticks import log_ticks, round_step, round_ticks, short_number
 
 MOST_CELLS = 10_000
 """Cells of one figure that are drawn as vectors; above, images of one pixel a cell are smaller and as sharp."""
 _MOST_TICKS = 6
+_NARROW = 1.6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +56,13 @@ class Scale:
 
     def ticks(self, room: float) -> list[float]:
         """Return the ticks of a bar `room` inches long."""
+        if not self.log and room <= _NARROW:
+            step = max(
+                tick for tick in (round_step(self.high, 2), round_step(self.high, 1)) if tick <= self.high
+            )
+            return [-step, 0.0, step] if self.signed else [0.0, step]
         if not self.log:
-            return round_ticks(self.low, self.high, 4 if room > 1.6 else 2)
+            return round_ticks(self.low, self.high, 4)
         low, high = math.log10(self.low), math.log10(self.high)
         ticks = log_ticks(low, high)
         decades = [tick for tick in ticks if math.log10(tick) == round(math.log10(tick))]
@@ -119,7 +125,7 @@ def draw_cells(
         cmap=colours,
         norm=scale.norm(),
         shading="flat",
-        linewidth=0.15,  # closes the hairlines that viewers leave between neighbours
+        linewidth=0.3,  # closes the hairlines that viewers leave between neighbours
         edgecolors="face",
         rasterized=not vectors,
     )

@@ -123,13 +123,21 @@ def figure(
 
 
 def drawn_figure(
-    name: str, data: Labelled, *, log: bool = True, theme_name: ThemeName = "light"
+    name: str,
+    data: Labelled,
+    *,
+    log: bool = True,
+    theme_name: ThemeName = "light",
+    slots: Mapping[str, int] | None = None,
 ) -> go.Figure:
-    """Return numbers that `figure_data` gave as a plotly figure; ValueError when there are none."""
+    """Return numbers that `figure_data` gave as a plotly figure; ValueError when there are none.
+
+    `slots` are the runs' colours by id, counted from 1; None: in the order of the runs drawn.
+    """
     if not data.arrays:
         reasons = "; ".join(f"{data.names[run]}: {reason}" for run, reason in data.absent.items())
         raise ValueError(f"figure {name!r} has nothing to draw: {reasons or 'no runs were given'}")
-    look = Look(theme=theme(theme_name))
+    look = Look(theme=theme(theme_name), slots=slots or {})
     chosen = _look_up(name)
     if not chosen.scaled:
         return go.Figure(untyped(chosen.plotly(data, look=look)))

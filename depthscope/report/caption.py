@@ -37,7 +37,7 @@ def sentences(
 ) -> list[str]:
     """Return the caption of figure `name`; `notes` are added, as how a colour range was chosen."""
     drawn = [run for run in runs if any(run.id in panel.data.arrays for panel in panels.values())]
-    letters = _letters(name, panels)
+    letters = letters_of(name, panels)
     out = []
     if len(panels) > 1 or name not in ("depth-profile", "depth-map"):
         out.append(_sentence(PAPER_FIGURES[name].shows.partition(" (")[0]))
@@ -88,7 +88,7 @@ def latex(text: str) -> str:
     return "".join(mathematics(part) if place % 2 else escaped(part) for place, part in enumerate(parts))
 
 
-def _letters(name: str, panels: Mapping[str, Panel]) -> dict[str, str]:
+def letters_of(name: str, panels: Mapping[str, Panel]) -> dict[str, str]:
     """Return the letter that the figure writes on a panel that stands for one quantity."""
     if name == "depth-profile" and len(panels) > 1:
         return dict(zip(panels, "abcdefghijkl", strict=False))

@@ -89,6 +89,7 @@ def export(
             title=title,
             caption=[plain(text) for text in caption],
             csv=numbers,
+            slots={run.id: place for place, run in enumerate(chosen, start=1)} | dict(slots or {}),
             log=log is not False,
         )
     elif form != "csv":

@@ -8,7 +8,9 @@ from html import escape
 
 import plotly.io
 
-from depthscope.figures import Panel, drawn_figure, theme
+from depthscope.figures import FIGURES, Panel, drawn_figure, theme
+from depthscope.report.caption import letters_of
+from depthscope.report.errors import ExportError
 
 CONFIG = {
     "displaylogo": False,
@@ -19,7 +21,8 @@ CONFIG = {
 }
 _STYLE = """body {{ margin: 24px auto; max-width: 1100px; padding: 0 16px; font: {font}; color: {text};
   background: {surface}; }}
-h1 {{ font-size: 18px; }} h2 {{ font-size: 14px; margin: 24px 0 0; }} p {{ max-width: 80ch; }}
+h1 {{ font-size: 18px; }} h2 {{ font-size: 14px; margin: 24px 0 0; }}
+small {{ font-size: 13px; font-weight: 400; color: {muted}; }} p {{ max-width: 80ch; }}
 .panel {{ height: 420px; }} a {{ color: {accent}; }}"""
 
 
@@ -30,12 +33,19 @@ def html_bytes(
     title: str,
     caption: Sequence[str],
     csv: bytes,
+    slots: Mapping[str, int],
     log: bool = True,
 ) -> bytes:
-    """Return the page: a heading, each panel as an interactive chart, the caption, and the numbers as a link."""
+    """Return the page: a heading, each panel as an interactive chart, the caption, and the numbers as a link.
+
+    ExportError for a figure that has no interactive form.
+    """
     parts = []
+    letters = letters_of(name, panels)
     for place, (key, panel) in enumerate(panels.items()):
-        figure = drawn_figure(panel.figure, panel.data, log=log)
+        if panel.figure not in FIGURES:
+            raise ExportError(f"figure {name!r} has no interactive form; expected .pdf, .svg, .png or .csv")
+        figure = drawn_figure(panel.figure, panel.data, log=log, slots=slots)
         chart = plotly.io.to_html(
             figure,
             config=CONFIG,
@@ -45,12 +55,15 @@ def html_bytes(
             div_id=f"panel-{place + 1}",
             default_height="420px",
         )
-        heading = panel.data.attributes["title"]
-        parts.append(f"<h2>{escape(str(heading))}</h2>\n<div class='panel' id='{escape(key)}'>{chart}</div>")
+        title_of, note = str(panel.data.attributes["title"]), str(panel.data.attributes["note"])
+        heading = f"({letters[key]}) {title_of}" if key in letters else title_of
+        heading = f"{escape(heading)} <small>{escape(note)}</small>"
+        parts.append(f"<h2>{heading}</h2>\n<div class='panel' id='{escape(key)}'>{chart}</div>")
     light = theme("light")
     style = _STYLE.format(
         font=light["text-13"].replace("var(--font)", light["font"]),
         text=light["text"],
+        muted=light["text-secondary"],
         surface=light["surface"],
         accent=light["accent"],
     )
