@@ -54,4 +54,6 @@ def band_shapes(banded: xr.DataArray | None, normalised: bool, look: Look) -> li
 def band_names(banded: xr.DataArray | None, normalised: bool) -> list[dict[str, Any]]:
     if banded is None:
         return []
-    return [{"block": block, "x0": left, "x1": right} for block, left, right in blocks_along(banded, normalised)]
+    return [
+        {"block": block, "x0": left, "x1": right} for block, left, right in blocks_along(banded, normalised)
+    ]

@@ -33,9 +33,17 @@ _HOW_TO_READ = {
 
 
 def sentences(
-    name: str, panels: Mapping[str, Panel], runs: Sequence[ReadableRun], *, notes: Sequence[str] = ()
+    name: str,
+    panels: Mapping[str, Panel],
+    runs: Sequence[ReadableRun],
+    *,
+    paper: bool = True,
+    notes: Sequence[str] = (),
 ) -> list[str]:
-    """Return the caption of figure `name`; `notes` are added, as how a colour range was chosen."""
+    """Return the caption of figure `name`; `notes` are added, as how a colour range was chosen.
+
+    `paper`: as the figure is drawn on paper, so its marks are explained.
+    """
     drawn = [run for run in runs if any(run.id in panel.data.arrays for panel in panels.values())]
     letters = letters_of(name, panels)
     out = []
@@ -66,7 +74,7 @@ def sentences(
     raw = any(panel.data.attributes["quantity"].startswith("grad_") for panel in panels.values())
     if raw and len({run.layout.design for run in drawn}) > 1:
         out.append(_RAW)
-    out.append(_HOW_TO_READ[name])
+    out.append(_HOW_TO_READ[name] if paper else "")
     out.append(_bands(name, panels))
     out += list(notes)
     if name in ("depth-attention", "skip-paths"):

@@ -78,7 +78,7 @@ def export(
     notes = (
         [] if name in ("depth-profile", "outer-state", "skip-paths", "block-boundaries") else [_range(scale)]
     )
-    caption = sentences(name, panels, chosen, notes=notes)
+    caption = sentences(name, panels, chosen, notes=notes, paper=form != "html")
     title = f"{name}: {', '.join(run.name for run in chosen)}"
     numbers = csv_bytes(panels)
     files: dict[Path, bytes] = {}
