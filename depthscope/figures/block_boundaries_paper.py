@@ -43,10 +43,10 @@ def block_boundaries_paper(
     count = len(cells) + len(others)
     across = min(across, count)
     down = -(-count // across)
-    figure = sheet.figure(0.4 + _ROW * down)
+    figure = sheet.figure(0.1 + _ROW * down)
     grid = figure.subplots(down, across, squeeze=False)
     places = iter(grid.flat)
-    letters = iter("abcdefghijklmnopqrstuvwxyz" if count > 1 else "")
+    letters = iter("abcdefghijklmnopqrstuvwxyz" if 2 <= count <= 26 else "")
     room = sheet.width / across - 0.45
     for place, run in enumerate(cells):
         assert folded is not None

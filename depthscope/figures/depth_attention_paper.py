@@ -47,7 +47,7 @@ def depth_attention_paper(
     pairs = min(len(runs), 2) if sheet.wide else 1
     down = -(-len(runs) // pairs)
     own = scale == "own" and len(runs) > 1
-    height = 0.35 + down * 2.15 + (0.5 * down if own else 0.5)
+    height = 0.1 + down * 2.15 + (0.5 * down if own else 0.5)
     figure = sheet.figure(height)
     ratios = [ratio for _ in range(down) for ratio in (1.0, 0.045)] if own else [1.0] * down + [0.045]
     grid = figure.add_gridspec(len(ratios), 2 * pairs, height_ratios=ratios)

@@ -36,7 +36,7 @@ def depth_map_paper(
     runs = list(data.arrays)
     across = min(len(runs), 4 if sheet.wide else 2)
     down = -(-len(runs) // across)
-    figure = sheet.figure(0.55 + 1.55 * down + (0.35 * down if scale == "own" else 0))
+    figure = sheet.figure(0.5 + 1.55 * down + (0.35 * down if scale == "own" else 0))
     grid = figure.subplots(down, across, squeeze=False)
     shared = None if scale == "own" else scale_of(data, data.arrays.values(), log=log, robust=scale != "full")
     last = max(int(array["step_end"].values[-1]) for array in data.arrays.values())

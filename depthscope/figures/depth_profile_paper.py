@@ -41,7 +41,7 @@ def depth_profile_paper(panels: Mapping[str, Labelled], sheet: Sheet, *, log: bo
     """Return the panels, profiles or losses, side by side on a wide sheet and one above the other on a column."""
     across = min(len(panels), 3) if sheet.wide else 1
     down = -(-len(panels) // across)
-    figure = sheet.figure(0.45 + down * (1.85 if sheet.wide else 1.45))
+    figure = sheet.figure(0.1 + down * (1.85 if sheet.wide else 1.45))
     grid = figure.subplots(down, across, squeeze=False)
     letters = "abcdefghijkl" if len(panels) > 1 else ""
     profiles = [data for data in panels.values() if "mode" in data.attributes]

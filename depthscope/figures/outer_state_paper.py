@@ -69,7 +69,7 @@ def outer_state_paper(
     }
     across = min(len(held), 2 if sheet.wide else 1)
     down = -(-len(held) // across)
-    figure = sheet.figure(0.4 + _ROW * down)
+    figure = sheet.figure(0.2 + _ROW * down)
     grid = figure.subplots(down, across, squeeze=False)
     for place, (axes, (title, (unit, series))) in enumerate(zip(grid.flat, held.items(), strict=False)):
         _panel(axes, data, series, sheet)

@@ -169,11 +169,13 @@ def panel_title(axes: Axes, sheet: Sheet, text: str, letter: str = "", *, room: 
 
 
 def legend(figure: Figure, sheet: Sheet, handles: Sequence[Line2D | Patch]) -> None:
-    """Put one legend for all panels over the figure, in as many columns as fit."""
+    """Put one legend for all panels over the figure, in as many columns as fit; the figure grows by its rows."""
     if not handles:
         return
     longest = max(len(str(handle.get_label())) for handle in handles)
     columns = max(1, min(len(handles), sheet.letters(sheet.width - 0.1) // (longest + 6)))
+    rows = -(-len(handles) // columns)
+    figure.set_size_inches(sheet.width, figure.get_figheight() + 0.04 + rows * 1.35 * TEXT / 72)
     figure.legend(
         handles=handles,
         loc="outside upper left",

@@ -31,7 +31,7 @@ def skip_paths_paper(
     runs = list(data.arrays)
     pairs = [runs[place : place + 2] for place in range(0, len(runs), 2)]
     heights = [0.5 + 1.05 * len(pair) for pair in pairs]
-    figure = sheet.figure(0.35 + sum(heights))
+    figure = sheet.figure(0.05 + sum(heights))
     grid = figure.subplots(len(pairs), 1, squeeze=False, height_ratios=heights)
     for axes, pair in zip(grid[:, 0], pairs, strict=True):
         _pair(axes, pair, data, sheet)

@@ -102,7 +102,7 @@ def letters_of(name: str, panels: Mapping[str, Panel]) -> dict[str, str]:
         return dict(zip(panels, "abcdefghijkl", strict=False))
     if name == "block-boundaries":
         folded = len(panels["folded"].data.arrays) if "folded" in panels else 0
-        if folded + len(panels) - ("folded" in panels) < 2:
+        if not 2 <= folded + len(panels) - ("folded" in panels) <= 26:
             return {}
         others = [key for key in panels if key != "folded"]
         found = {key: "abcdefghijklmnopqrstuvwxyz"[folded + place] for place, key in enumerate(others)}

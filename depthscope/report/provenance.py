@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -40,7 +41,7 @@ def provenance(
         "runs": [_run(run) for run in runs],
         "versions": versions(),
     }
-    return (json.dumps(told, indent=2, ensure_ascii=False, default=_plain, allow_nan=False) + "\n").encode()
+    return (json.dumps(_finite(told), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def versions() -> dict[str, str]:
@@ -100,10 +101,14 @@ def _run(run: ReadableRun) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
-    """Return what JSON has no word for as a list or a text."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray | tuple | set | frozenset):
-        return list(value)
-    return dict(value) if isinstance(value, Mapping) else str(value)
+def _finite(value: Any) -> Any:
+    """Return `value` as JSON has it: what is no finite number or known kind becomes a text."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
