@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import threading
+from collections.abc import Hashable, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -16,6 +17,9 @@ from depthscope.store import RunError
 
 logger = logging.getLogger("depthscope.app")
 _MOST = 24
+_MOST_KEPT = 400
+_KEPT: dict[Hashable, tuple[Finding, ...]] = {}
+_LOCK = threading.Lock()
 _EVIDENCE_PAGE = {"paths": "attention"}
 """Pages that show the evidence of another page in their own way."""
 
@@ -23,41 +27,52 @@ _EVIDENCE_PAGE = {"paths": "attention"}
 def finding_rows(runs: Sequence[CachedRun], base: str | None, page: str) -> list[Any]:
     """Return one row a finding of `page`, warnings first, then one of each run in turn."""
     baseline = next((run for run in runs if run.id == base), None)
-    by_run = [_of_run(run, baseline, page) for run in runs]
+    wanted = _EVIDENCE_PAGE.get(page, page)
+    by_run = [
+        [(run, finding) for finding in findings_of(run, baseline) if finding.page == wanted] for run in runs
+    ]
     turns = [pair for turn in zip_longest(*by_run) for pair in turn if pair is not None]
     turns.sort(key=lambda pair: pair[1].severity != "warning")
     return [_row(run, finding) for run, finding in turns[:_MOST]]
 
 
-def _of_run(run: CachedRun, baseline: CachedRun | None, page: str) -> list[tuple[CachedRun, Finding]]:
-    other = None if baseline is None or baseline.id == run.id else baseline.run
+def findings_of(run: CachedRun, baseline: CachedRun | None) -> Sequence[Finding]:
+    """Return a run's findings beside the baseline's; those of a run without new rows are kept."""
+    other = None if baseline is None or baseline.id == run.id else baseline
     try:
-        found = findings(run.run, other)
+        key = (run.id, run.version(), None if other is None else (other.id, other.version()))
+        with _LOCK:
+            kept = _KEPT.get(key)
+        if kept is None:
+            kept = tuple(findings(run.run, None if other is None else other.run))
+            with _LOCK:
+                _KEPT[key] = kept
+                while len(_KEPT) > _MOST_KEPT:
+                    _KEPT.pop(next(iter(_KEPT)))
     except (RunError, OSError) as error:
         logger.warning("no findings for %s: %s", run.name, error)
-        return []
-    return [(run, finding) for finding in found if finding.page == _EVIDENCE_PAGE.get(page, page)]
+        return ()
+    return kept
 
 
-def _row(run: CachedRun, finding: Finding) -> html.Div:
-    parts: list[Any] = [
-        html.Span(
-            [html.Strong(finding.run_name), f": {finding.text}"], className="sentence", title=finding.detail
-        )
-    ]
-    evidence = {
+def evidence(run: CachedRun, finding: Finding) -> Any:
+    """Return the button that leads to the page, the step and the quantity or cell behind a finding."""
+    where = {
         "data-action": "evidence",
         "data-page": finding.page,
         "data-step": str(finding.step),
         "data-run": run.id,
     }
     if finding.quantity in LAYER_QUANTITIES:
-        evidence["data-metric"] = finding.quantity
+        where["data-metric"] = finding.quantity
     target, source = finding.values.get("target"), finding.values.get("source")
     if isinstance(target, int) and isinstance(source, int):
-        evidence["data-cell"] = f"{run.id}:{target}:{source}"
-    if finding.quantity in LAYER_QUANTITIES or finding.page == "attention":
-        parts.append(
-            html.Button(f"Evidence, step {finding.step}", type="button", className="link", **evidence)
-        )
-    return html.Div(parts, className=f"finding {finding.severity}", hidden=True)
+        where["data-cell"] = f"{run.id}:{target}:{source}"
+    return html.Button(f"Evidence, step {finding.step}", type="button", className="link", **where)
+
+
+def _row(run: CachedRun, finding: Finding) -> html.Div:
+    sentence = html.Span(
+        [html.Strong(finding.run_name), f": {finding.text}"], className="sentence", title=finding.detail
+    )
+    return html.Div([sentence, evidence(run, finding)], className=f"finding {finding.severity}", hidden=True)

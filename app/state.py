@@ -66,6 +66,8 @@ class Ask:
     view: View
     cell: tuple[int, int] | None
     """Target (from 1) and source column (from 0) that are followed over steps."""
+    sort: str
+    """Column of a table, with a minus in front for largest first."""
     top: int
     """Most skip paths of one run."""
     least_weight: float
@@ -101,6 +103,7 @@ def read_ask(data: Any, known: Collection[str]) -> Ask:
         targets=_one_of(given.get("targets"), TARGETS, "together"),
         view=_one_of(given.get("weights"), VIEWS, "mean"),
         cell=_cell(given.get("cell")),
+        sort=str(given.get("sort") or ""),
         top=_count(given.get("top"), 1, _MOST_PATHS, 12),
         least_weight=_count(given.get("threshold"), 0, 100, 0) / 100,
         least_distance=_count(given.get("distance"), 2, 1000, 2),

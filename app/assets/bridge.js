@@ -26,6 +26,7 @@
       const mark = data?.asked;
       if (!mark?.panel) return nothing();
       ds.answered(mark.panel, mark);
+      ds.pages[ds.pageOf(mark.panel)]?.arrived?.(mark.panel, {});
       if (mark.panel === "findings") window.requestAnimationFrame(ds.showFinding);
       return nothing();
     },

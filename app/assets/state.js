@@ -20,6 +20,7 @@
     top: "12",             // skip paths: most of a run, least weight in per cent, least distance
     threshold: "0",
     distance: "2",
+    sort: "",              // overview: column of the table, with a minus for largest first
   };
   ds.page = null;          // name of the page shown; null: the first
   ds.catalogue = { runs: [] };
@@ -34,7 +35,7 @@
     weights: ["mean", "spread", "uniform", "local", "difference"],
   };
   // Of one page only: they are in the address when they differ from how the page opens.
-  const OF_A_PAGE = { targets: "together", weights: "mean", only: "all", cell: null, top: "12", threshold: "0", distance: "2" };
+  const OF_A_PAGE = { targets: "together", weights: "mean", only: "all", cell: null, top: "12", threshold: "0", distance: "2", sort: "" };
 
   const integer = (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null);
 
@@ -42,7 +43,7 @@
     const given = new URLSearchParams(window.location.search);
     for (const [name, values] of Object.entries(CHOICES))
       if (values.includes(given.get(name))) ds.state[name] = given.get(name);
-    for (const name of ["only", "cell"]) if (given.get(name)) ds.state[name] = given.get(name);
+    for (const name of ["only", "cell", "sort"]) if (given.get(name)) ds.state[name] = given.get(name);
     for (const name of ["top", "threshold", "distance"]) if (integer(given.get(name) ?? "") !== null) ds.state[name] = given.get(name);
     ds.page = (tabs().find((tab) => tab.pathname === window.location.pathname) || tabs()[0]).dataset.page;
     if (given.get("metric")) ds.state.metric = given.get("metric");
@@ -98,6 +99,7 @@
       if (tab.dataset.page === ds.page) tab.setAttribute("aria-current", "page");
       else tab.removeAttribute("aria-current");
     }
+    document.getElementById("page").dataset.page = ds.page;
     document.getElementById("page").scrollTop = 0;
   };
 

@@ -4,8 +4,9 @@ from depthscope.app.page import Page
 from depthscope.app.pages.depth_attention import DEPTH_ATTENTION
 from depthscope.app.pages.depth_profile import DEPTH_PROFILE
 from depthscope.app.pages.outer_state import OUTER_STATE
+from depthscope.app.pages.overview import OVERVIEW
 from depthscope.app.pages.skip_paths import SKIP_PATHS
 
-PAGES: tuple[Page, ...] = (DEPTH_PROFILE, DEPTH_ATTENTION, SKIP_PATHS, OUTER_STATE)
+PAGES: tuple[Page, ...] = (OVERVIEW, DEPTH_PROFILE, DEPTH_ATTENTION, SKIP_PATHS, OUTER_STATE)
 
 __all__ = ["PAGES"]

@@ -15,7 +15,7 @@ _SETTLED = """() => {
   const ds = window.depthscope;
   if (!ds || !ds.settled || !ds.catalogue.root || !ds.settled()) return false;
   const plots = [...document.querySelectorAll(".body:not([hidden]) .panel:not([hidden]) .graph")];
-  return plots.length > 0 && plots.every((graph) => {
+  return plots.every((graph) => {
     const gd = graph.querySelector(".js-plotly-plot");
     return gd && gd._fullData && gd._fullLayout && gd.layout.meta;
   });

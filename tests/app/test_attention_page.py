@@ -53,7 +53,7 @@ def click_cell(page: AppPage, panel: str, target: int, source: int) -> list[str]
 def test_the_tab_leads_to_maps_with_the_stores_values_and_names_the_run_without(
     page: AppPage, place: str, mixing: Path
 ) -> None:
-    page.open(place)
+    page.open(f"{place}depth")
     page.page.get_by_role("link", name="Depth attention").click()
     page.settle()
     assert page.page.url.startswith(f"{place}attention?")
@@ -69,7 +69,7 @@ def test_the_tab_leads_to_maps_with_the_stores_values_and_names_the_run_without(
     assert "no depth attention" in row.inner_text()
     assert "lacking" in (row.get_attribute("class") or "")
     assert "3 runs, 2 shown here" in page.page.locator("#runs-count").inner_text()
-    assert "only an intervention shows an effect" in page.page.locator(".key-row").inner_text()
+    assert "only an intervention shows an effect" in page.page.locator(".body-attention .key-row").inner_text()
     page.page.go_back()
     page.settle()
     assert page.page.locator("#graph-profile").is_visible()
@@ -127,7 +127,7 @@ def test_the_table_lists_distant_sources_and_a_row_is_followed(page: AppPage, pl
 
 
 def test_without_any_depth_attention_the_page_says_why(page: AppPage, place: str) -> None:
-    page.open(place)
+    page.open(f"{place}depth")
     plain = page.ids()["plain"]
     page.open(f"{place}attention?runs={plain}")
     words = page.page.locator("#empty-attention-1").inner_text()

@@ -45,7 +45,7 @@ def test_a_step_moves_what_is_at_one_step(page: AppPage, place: str) -> None:
 
 
 def test_without_a_wide_state_one_panel_says_why(page: AppPage, place: str) -> None:
-    page.open(place)
+    page.open(f"{place}depth")
     page.open(f"{place}outer?runs={page.ids()['plain']}")
     words = page.page.locator("#empty-outer-map").inner_text()
     assert "Outer energy: outer energy was not recorded." in words

@@ -7,6 +7,7 @@
   const shown = {};        // panel -> {key, versions}
   const PATIENCE = 6000;   // ms; an answer that failed shows a toast, and the panel may ask again
   const LOADING = 300;
+  const READ_SLOWLY = ["findings", "cards", "sentences", "summary"];
   const FINDINGS_EVERY = 10000;   // ms; findings are read, so they do not change with every new row
 
   /** What each page brings: questions(view, common) by panel, and what it does when an answer arrived. */
@@ -22,7 +23,7 @@
     const common = { runs, theme: ds.theme(), end: view.end };
     return {
       timeline: { runs },
-      findings: { runs, base: view.base, page: view.page },
+      ...(view.page === "overview" ? {} : { findings: { runs, base: view.base, page: view.page } }),
       ...(ds.pages[view.page]?.questions(view, common) || {}),
     };
   };
@@ -34,7 +35,7 @@
     const same = before && before.key === wish.key;
     const changed = same ? Object.keys(wish.versions).filter((id) => wish.versions[id] !== before.versions[id]) : null;
     if (same && changed.length === 0) return;
-    if (same && panel === "findings" && performance.now() - before.at < FINDINGS_EVERY) return;
+    if (same && READ_SLOWLY.includes(panel) && performance.now() - before.at < FINDINGS_EVERY) return;
     const since = performance.now();
     pending[panel] = { key: wish.key, since };
     if (!same) window.setTimeout(() => {

@@ -54,6 +54,8 @@
     "finding-next": () => turnFinding(1),
     page: (data) => ds.goToPage(data.page),
     "show-cell": (data) => ds.goToPage("attention", { cell: data.cell, focus: data.cell.split(":")[0], only: "all" }),
+    // First largest first, then smallest first, then as the drawer has the runs.
+    sort: (data) => ds.change({ sort: ds.state.sort === `-${data.key}` ? data.key : ds.state.sort === data.key ? "" : `-${data.key}` }),
     cell: (data) => ds.change({ cell: data.cell }),
     evidence: (data) => ds.goToPage(data.page || ds.page, {
       ...(data.metric ? { metric: data.metric, mode: "absolute" } : {}),
