@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import depthscope
-from depthscope.figures import PAPER_FIGURES
+from depthscope.figures import FIGURES, PAPER_FIGURES
 from depthscope.report import export, figures_for_paper
 from depthscope.store import Run
+from tests.figures.runs import state
 
 Runs = dict[str, Run]
 ROOT = Path(depthscope.__file__).parents[1]
@@ -58,7 +59,7 @@ def test_runs_that_a_figure_does_not_fit_are_left_out_with_the_reason(runs: Runs
 @pytest.mark.parametrize("form", ["pdf", "svg", "png", "html", "csv"])
 def test_two_exports_are_the_same_bytes(form: str, runs: Runs, recorded: Path, tmp_path: Path) -> None:
     """The second is made by another process, with another hash seed and time zone."""
-    names = [name for name in PAPER_FIGURES if form != "html" or name in ("depth-profile", "depth-map")]
+    names = [name for name in PAPER_FIGURES if form != "html" or name in FIGURES]
     script = (
         "import sys, depthscope; runs = [depthscope.open(path) for path in sys.argv[2:]]\n"
         f"for name in {names}: depthscope.export(name, runs, f'{{sys.argv[1]}}/{{name}}.{form}')"
@@ -89,6 +90,21 @@ def test_a_page_stands_alone(runs: Runs, tmp_path: Path) -> None:
     assert text.count("Plotly.newPlot(") == 3
     assert "validation loss, state and gradient over depth" in text.lower()
     assert not (tmp_path / "f.tex").exists()
+
+
+@pytest.mark.browser
+def test_a_page_draws_the_numbers_and_asks_nothing_of_the_network(runs: Runs, tmp_path: Path) -> None:
+    export("depth-profile", [runs["prenorm"]], tmp_path / "f.html", quantity="state_rms", step=100)
+    command = [sys.executable, "-m", "tests.report.open_page", str(tmp_path / "f.html")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, cwd=ROOT)
+    seen = json.loads(done.stdout)
+    if seen is None:
+        message = "no Chromium: install Debian's package chromium, or run `playwright install chromium`"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    assert seen["errors"] == []
+    assert seen["requests"] == [(tmp_path / "f.html").as_uri()]
+    assert not [title for title in seen["buttons"] if "share" in title.lower() or "cloud" in title.lower()]
+    assert seen["values"] == [pytest.approx(state(100, 8).tolist())]
 
 
 def test_run_names_are_text_in_a_page(tmp_path: Path) -> None:
