@@ -7,14 +7,14 @@ from typing import Any
 
 from dash import html
 
-from depthscope.analysis import THE_LINE
+from depthscope.analysis import THE_LINE, one_stream
 from depthscope.app.page import Page, Panel
 from depthscope.app.pages.block_boundaries_answers import boundary_answer
 from depthscope.app.panel import panel
 from depthscope.app.reading import CachedRun
-from depthscope.figures import has_blocks, may_be_control
+from depthscope.figures import Show, has_blocks
 
-PANELS = (
+PANELS: tuple[tuple[Show, str], ...] = (
     ("folded", "State by position in block"),
     ("sums", "State at block ends"),
     ("reset", "Reset ratio over its construction ratio"),
@@ -24,7 +24,7 @@ PANELS = (
 
 def lacks_blocks(run: CachedRun) -> str:
     """Say why a run has no place here: it has no residual blocks, and no stream to be their control."""
-    return "" if has_blocks(run) or may_be_control(run) else "no residual blocks"
+    return "" if has_blocks(run) or one_stream(run.layout) else "no residual blocks"
 
 
 def head() -> list[Any]:

@@ -31,15 +31,13 @@ _TITLES = {
 _NOTES = {
     "folded": "rms, one line a block, the later the stronger",
     "sums": "rms of b_n",
-    "reset": "1: as uncorrelated writes give",
+    "reset": "1 = uncorrelated writes",
     "read": "after over before",
 }
 _QUANTITIES = {"folded": "state_rms", "sums": "state_rms", "reset": "state_rms", "read": "read_rms"}
 
 
-def boundary_answer(
-    ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int], *, show: Show
-) -> Answer:
+def boundary_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int], *, show: Show) -> Answer:
     """Answer for one panel: the folded profile at the step shown, or a number of each boundary over steps."""
     data = block_boundaries_data(runs, BoundaryOptions(show=show, step=ask.step))
     title, quantity = _TITLES[show], _QUANTITIES[show]
@@ -54,7 +52,7 @@ def boundary_answer(
         absent=reasons_by_name(data) if show == "folded" else {},
         warning=few,
         definition=f"{data.attributes['title']}: {data.attributes['note']}\n{definition(quantity)}",
-        key=_control_key(data) if show in ("folded", "sums") else [],
+        key=_control_key(data) if show == "folded" else [],
     )
 
 
@@ -62,5 +60,7 @@ def _control_key(data: Labelled) -> list[Any]:
     if not any(array.attrs["control"] for array in data.arrays.values()):
         return []
     return [
-        html.Span([html.Span(className="began-mark"), "control, if writes were uncorrelated"], className="key")
+        html.Span(
+            [html.Span(className="began-mark"), "control, if writes were uncorrelated"], className="key"
+        )
     ]

@@ -1,5 +1,8 @@
 """Figures: one function each from runs to labelled arrays, and renderers that draw those numbers."""
 
+from depthscope.figures.block_boundaries import BoundaryOptions, Show, block_boundaries_data, has_blocks
+from depthscope.figures.block_boundaries_plotly import MOST_RUNS as MOST_BOUNDARY_RUNS
+from depthscope.figures.block_boundaries_plotly import block_boundaries_plotly
 from depthscope.figures.cell_series import CellSeriesOptions, cell_series_data
 from depthscope.figures.cell_series_plotly import cell_series_plotly
 from depthscope.figures.depth_attention import (
@@ -53,6 +56,7 @@ __all__ = [
     "ALIGNMENTS",
     "FIGURES",
     "MODES",
+    "MOST_BOUNDARY_RUNS",
     "MOST_LINES",
     "MOST_MAPS",
     "MOST_OUTER_MAPS",
@@ -64,6 +68,7 @@ __all__ = [
     "TOKENS",
     "VIEWS",
     "Alignment",
+    "BoundaryOptions",
     "CellSeriesOptions",
     "DepthAttentionOptions",
     "DistantSource",
@@ -83,6 +88,7 @@ __all__ = [
     "ProfileOptions",
     "Range",
     "ReadableRun",
+    "Show",
     "SkipPathOptions",
     "Targets",
     "Theme",
@@ -90,6 +96,8 @@ __all__ = [
     "View",
     "aligned_step",
     "attention_limits",
+    "block_boundaries_data",
+    "block_boundaries_plotly",
     "cell_series_data",
     "cell_series_plotly",
     "columns_for",
@@ -104,6 +112,7 @@ __all__ = [
     "drawn_figure",
     "figure",
     "figure_data",
+    "has_blocks",
     "heading",
     "is_difference",
     "is_signed",

@@ -10,6 +10,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from depthscope.figures.block_boundaries import BoundaryOptions, block_boundaries_data
+from depthscope.figures.block_boundaries_plotly import block_boundaries_plotly
 from depthscope.figures.depth_attention import DepthAttentionOptions, depth_attention_data
 from depthscope.figures.depth_attention_plotly import depth_attention_plotly
 from depthscope.figures.depth_map import MapOptions, depth_map_data
@@ -61,6 +63,13 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             options=LossOptions,
             data=loss_data,
             plotly=loss_plotly,
+            scaled=False,
+        ),
+        "block-boundaries": Figure(
+            shows="the state by position in block, or what changes at block boundaries over steps",
+            options=BoundaryOptions,
+            data=block_boundaries_data,
+            plotly=block_boundaries_plotly,
             scaled=False,
         ),
         "depth-attention": Figure(

@@ -69,7 +69,9 @@ def test_the_tab_leads_to_maps_with_the_stores_values_and_names_the_run_without(
     assert "no depth attention" in row.inner_text()
     assert "lacking" in (row.get_attribute("class") or "")
     assert "3 runs, 2 shown here" in page.page.locator("#runs-count").inner_text()
-    assert "only an intervention shows an effect" in page.page.locator(".body-attention .key-row").inner_text()
+    assert (
+        "only an intervention shows an effect" in page.page.locator(".body-attention .key-row").inner_text()
+    )
     page.page.go_back()
     page.settle()
     assert page.page.locator("#graph-profile").is_visible()
