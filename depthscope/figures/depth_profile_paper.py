@@ -16,6 +16,7 @@ from depthscope.figures.depth_profile import NO_STEP
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import axis_range
 from depthscope.figures.loss_paper import draw_loss
+from depthscope.figures.marks_paper import end_labels
 from depthscope.figures.paper import (
     LINE,
     MARKER,
@@ -33,6 +34,10 @@ from depthscope.figures.ticks import short_number
 from depthscope.figures.unusual import SYMBOLS, kinds
 
 _MARKS = {"x-thin": "x", "triangle-up": "^", "triangle-down": "v", "line-ns": "|"}
+PANEL = 1.45
+"""Inches, of a panel on a column, its title and labels included."""
+PIN = 0.6
+"""Opacity of pinned steps' lines."""
 _LEAST_ROOM = 3.6
 """Points a sublayer, under which markers are left out."""
 
@@ -41,7 +46,7 @@ def depth_profile_paper(panels: Mapping[str, Labelled], sheet: Sheet, *, log: bo
     """Return the panels, profiles or losses, side by side on a wide sheet and one above the other on a column."""
     across = min(len(panels), 3) if sheet.wide else 1
     down = -(-len(panels) // across)
-    figure = sheet.figure(0.1 + down * (1.85 if sheet.wide else 1.45))
+    figure = sheet.figure(0.1 + down * (1.85 if sheet.wide else PANEL))
     grid = figure.subplots(down, across, squeeze=False)
     letters = "abcdefghijkl" if len(panels) > 1 else ""
     profiles = [data for data in panels.values() if "mode" in data.attributes]
@@ -84,7 +89,20 @@ def draw_profile(axes: Axes, data: Labelled, sheet: Sheet, *, log: bool, room: f
     if data.attributes["mode"] == "difference":
         axes.axhline(0, color=sheet["chart-axis"], linewidth=0.6, zorder=1)
     _value_axis(axes, data, log)
+    end_labels(axes, _pin_labels(data, sheet), height=PANEL - 0.45)
     _depth_axis(axes, data, sheet, normalised, room)
+
+
+def _pin_labels(data: Labelled, sheet: Sheet) -> list[tuple[float, str, str]]:
+    """Return a label for the end of each pinned step's line: its last value, ``at 100``, the run's colour."""
+    labels = []
+    for run, array in data.arrays.items():
+        for moment in range(1, array.sizes["moment"]):
+            step, values = int(array["step"].values[moment]), array.values[moment]
+            finite = values[np.isfinite(values)]
+            if step != NO_STEP and finite.size:
+                labels.append((float(finite[-1]), f"at {short_number(step)}", sheet.colour(run)))
+    return labels
 
 
 def has_markers(array: xr.DataArray, room: float) -> bool:
@@ -114,7 +132,7 @@ def _line(
     colour = sheet.colour(run)
     if moment:
         if step != NO_STEP:
-            axes.plot(x, drawn, color=colour, alpha=0.55, linewidth=0.6, gid=f"pin {step} {run}")
+            axes.plot(x, drawn, color=colour, alpha=PIN, linewidth=0.7, gid=f"pin {step} {run}")
         return
     axes.plot(x, drawn, color=colour, linestyle=sheet.dash(run), linewidth=LINE, gid=f"line {run}")
     if not marked:
@@ -174,7 +192,7 @@ def value_label(data: Labelled) -> str:
         name = data.names.get(data.attributes["baseline"], "the baseline")
         signed = is_signed(data.attributes["quantity"])
         return f"minus {name}" if signed else f"log₂ of ratio to {name}"
-    return str(data.attributes["note"]) or "1"
+    return str(data.attributes["note"])
 
 
 def _depth_axis(axes: Axes, data: Labelled, sheet: Sheet, normalised: bool, room: float) -> None:
@@ -203,19 +221,6 @@ def _handles(
     }
     handles = run_handles(sheet, drawn)
     for data in profiles[:1]:
-        for run, array in data.arrays.items():
-            steps = [int(step) for step in array["step"].values[1:] if step != NO_STEP]
-            handles += [
-                Line2D(
-                    [],
-                    [],
-                    color=sheet.colour(run),
-                    alpha=0.55,
-                    linewidth=0.6,
-                    label=f"{sheet.name(run, 16)} at {step}",
-                )
-                for step in steps
-            ]
         handles += [
             Line2D(
                 [],

@@ -22,6 +22,7 @@ _RMS = "rms is the root mean square over tokens and features."
 _RAW = (
     "A design that rescales its states rescales this gradient: across designs compare gradient times write."
 )
+_RAW_GRADIENTS = frozenset({"grad_write_rms", "grad_read_rms", "grad_state_rms"})
 _HOW_TO_READ = {
     "depth-profile": "Filled marks are attention sublayers, hollow ones MLP.",
     "depth-map": "Depth runs downward.",
@@ -47,7 +48,7 @@ def sentences(
     drawn = [run for run in runs if any(run.id in panel.data.arrays for panel in panels.values())]
     letters = letters_of(name, panels)
     out = []
-    if len(panels) > 1 or name not in ("depth-profile", "depth-map"):
+    if "loss" in panels or name not in ("depth-profile", "depth-map"):
         out.append(_sentence(PAPER_FIGURES[name].shows.partition(" (")[0]))
     out += [
         _panel(panel, letters.get(key, ""))
@@ -71,7 +72,7 @@ def sentences(
         out.append(_NORM)
     if "rms(" in formulas:
         out.append(_RMS)
-    raw = any(panel.data.attributes["quantity"].startswith("grad_") for panel in panels.values())
+    raw = any(panel.data.attributes["quantity"] in _RAW_GRADIENTS for panel in panels.values())
     if raw and len({run.layout.design for run in drawn}) > 1:
         out.append(_RAW)
     out.append(_HOW_TO_READ[name] if paper else "")

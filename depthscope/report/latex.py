@@ -62,11 +62,17 @@ def mathematics(formula: str) -> str:
 
     What is said in words after a comma stays text; a formula with other words in it is returned as text.
     """
-    head, comma, rest = formula.partition(", ")
-    if comma and re.search(r"\b(the|part|is)\b", rest):
-        return f"{mathematics(head)}, {escaped(rest)}"
+    words = re.search(r", (\w+ the part .*)", formula)
+    if words is not None:
+        return f"{mathematics(formula[: words.start()])}, {_said(words[1])}"
     made = _translated(formula)
     return escaped(formula) if made is None else f"${made}$"
+
+
+def _said(text: str) -> str:
+    """Return words in which symbols with an index, as ``h_{l+1}``, are mathematics."""
+    parts = re.split(r"(\w+_(?:\{[^{}]*\}|\w+))", text)
+    return "".join(mathematics(part) if place % 2 else escaped(part) for place, part in enumerate(parts))
 
 
 def _translated(formula: str) -> str | None:

@@ -31,6 +31,14 @@ def test_a_profile_s_caption_states_all_that_a_reader_needs(runs: Runs, tmp_path
     assert "across designs compare gradient times write" in text
 
 
+def test_a_caption_speaks_only_of_what_is_drawn(runs: Runs, tmp_path: Path) -> None:
+    both = [runs["prenorm"], runs["block"]]
+    text = caption("depth-profile", both, tmp_path, quantity="write_ratio,write_cosine")
+    assert "Validation loss" not in text
+    assert "gradient" not in text
+    assert "(a) Write ratio: gain from read to write" in text
+
+
 def test_one_design_alone_needs_no_warning_about_raw_gradients(runs: Runs, tmp_path: Path) -> None:
     assert "across designs" not in caption("depth-profile", [runs["prenorm"]], tmp_path)
 
@@ -69,6 +77,13 @@ def test_names_are_escaped() -> None:
         ("N rms(dL/ds_l)", r"$N \operatorname{rms}(\partial L / \partial s_{l})$"),
         ("max |s_l|", r"$\max \lvert s_{l}\rvert$"),
         ("write_rms grad_write_rms", r"write\_rms grad\_write\_rms"),
+        (
+            QUANTITIES["fresh_share"].formula,
+            (
+                r"$\operatorname{mean}_{t} \langle c_{l\to l+1}, h_{l+1}\rangle / \lVert h_{l+1}\rVert^{2}$, "
+                r"c the part of $h_{l+1}$ that is $f_{l}$"
+            ),
+        ),
     ],
 )
 def test_formulas_become_mathematics_or_stay_text(formula: str, expected: str) -> None:

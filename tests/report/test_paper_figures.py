@@ -69,6 +69,13 @@ def test_no_text_overlaps_another_or_is_cut_off(name: str, width: float, runs: R
     assert unreadable(text_boxes(name, list(runs.values()), width)) == []
 
 
+def test_pinned_steps_are_named_at_their_lines(runs: Runs) -> None:
+    boxes = text_boxes("depth-profile", [runs["prenorm"], runs["block"]], 3.25, pins=(0, 10, 100))
+    assert unreadable(boxes) == []
+    texts = [text for text, _ in boxes]
+    assert [texts.count(f"at {step}") for step in (0, 10, 100)] == [4, 4, 4]  # two runs in two panels
+
+
 @pytest.mark.parametrize("name", ["depth-profile", "depth-map", "depth-attention", "skip-paths"])
 def test_128_sublayers_beside_12_with_long_names(name: str, tmp_path: Path) -> None:
     record_mixing(
