@@ -17,6 +17,8 @@ from depthscope.store import RunError
 
 logger = logging.getLogger("depthscope.app")
 _MOST = 24
+_ALL = "run"
+"""The page of one run shows all its findings."""
 _MOST_KEPT = 400
 _KEPT: dict[Hashable, tuple[Finding, ...]] = {}
 _LOCK = threading.Lock()
@@ -29,7 +31,8 @@ def finding_rows(runs: Sequence[CachedRun], base: str | None, page: str) -> list
     baseline = next((run for run in runs if run.id == base), None)
     wanted = _EVIDENCE_PAGE.get(page, page)
     by_run = [
-        [(run, finding) for finding in findings_of(run, baseline) if finding.page == wanted] for run in runs
+        [(run, finding) for finding in findings_of(run, baseline) if page == _ALL or finding.page == wanted]
+        for run in runs
     ]
     turns = [pair for turn in zip_longest(*by_run) for pair in turn if pair is not None]
     turns.sort(key=lambda pair: pair[1].severity != "warning")

@@ -6,6 +6,7 @@ from depthscope.app.pages.depth_attention import DEPTH_ATTENTION
 from depthscope.app.pages.depth_profile import DEPTH_PROFILE
 from depthscope.app.pages.outer_state import OUTER_STATE
 from depthscope.app.pages.overview import OVERVIEW
+from depthscope.app.pages.run_detail import RUN_DETAIL
 from depthscope.app.pages.skip_paths import SKIP_PATHS
 
 PAGES: tuple[Page, ...] = (
@@ -15,6 +16,7 @@ PAGES: tuple[Page, ...] = (
     DEPTH_ATTENTION,
     SKIP_PATHS,
     OUTER_STATE,
+    RUN_DETAIL,
 )
 
 __all__ = ["PAGES"]

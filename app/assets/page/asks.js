@@ -7,7 +7,7 @@
   const shown = {};        // panel -> {key, versions}
   const PATIENCE = 6000;   // ms; an answer that failed shows a toast, and the panel may ask again
   const LOADING = 300;
-  const READ_SLOWLY = ["findings", "cards", "sentences", "summary"];
+  const READ_SLOWLY = ["findings", "cards", "sentences", "summary", "about", "recorded", "config", "missing"];
   const FINDINGS_EVERY = 10000;   // ms; findings are read, so they do not change with every new row
 
   /** What each page brings: questions(view, common) by panel, and what it does when an answer arrived. */
@@ -23,7 +23,7 @@
     const common = { runs, theme: ds.theme(), end: view.end };
     return {
       timeline: { runs },
-      ...(view.page === "overview" ? {} : { findings: { runs, base: view.base, page: view.page } }),
+      ...(view.page === "overview" ? {} : { findings: { runs: view.page === "run" && view.focus ? [view.focus] : runs, base: view.base, page: view.page } }),
       ...(ds.pages[view.page]?.questions(view, common) || {}),
     };
   };
