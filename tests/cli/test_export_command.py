@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from depthscope.cli import main
 from tests.cli.conftest import Type, write_small
 
 
@@ -109,20 +110,24 @@ WRONG = [
 
 @pytest.mark.parametrize(("words", "told"), WRONG, ids=[told for _, told in WRONG])
 def test_wrong_input_is_answered_in_words_and_writes_nothing(
-    words: tuple[str, ...], told: str, typed: Type, runs: Path, tmp_path: Path
+    words: tuple[str, ...],
+    told: str,
+    runs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = typed("export", runs / "flat", *words)
-    assert found.code == 1
-    assert told in found.err
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(runs / "flat"), *words]) == 1
+    assert told in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("left", ["RUN", "--figure NAME", "-o FILE"])
-def test_what_is_missing_is_named(left: str, typed: Type, runs: Path) -> None:
-    parts = {"RUN": [runs], "--figure NAME": ["--figure", "depth-map"], "-o FILE": ["-o", "f.pdf"]}
-    found = typed("export", *(word for name, words in parts.items() if name != left for word in words))
-    assert found.code == 2
-    assert f"{left} is missing" in found.err
+def test_what_is_missing_is_named(left: str, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = {"RUN": [str(runs)], "--figure NAME": ["--figure", "depth-map"], "-o FILE": ["-o", "f.pdf"]}
+    assert main(["export", *(word for name, words in parts.items() if name != left for word in words)]) == 2
+    assert f"{left} is missing" in capsys.readouterr().err
 
 
 def test_paths_that_are_no_run(typed: Type, runs: Path, tmp_path: Path) -> None:
