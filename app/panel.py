@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from dash import dcc, html
 
+from depthscope.app.controls import icon_button
+
 GRAPH_CONFIG: dict[str, Any] = {
     "displayModeBar": False,
     "displaylogo": False,
@@ -49,6 +51,7 @@ def panel(
                     html.Div(className="spring"),
                     *legend,
                     *([html.Span(id=f"key-{name}", className="key")] if key else []),
+                    *([] if table else [_table_button(name)]),
                 ],
             ),
             html.Div(
@@ -60,6 +63,10 @@ def panel(
             ),
         ],
     )
+
+
+def _table_button(name: str) -> html.Button:
+    return icon_button("table", "table", "Show the data as a table", **{"data-panel": name})
 
 
 def _graph(name: str) -> list[Any]:

@@ -41,6 +41,7 @@ def shell(pages: Sequence[Page], prefix: str, catalogue: dict[str, Any]) -> html
             main(pages),
             step_bar(),
             help_dialog(),
+            data_dialog(),
             html.Div(id="tooltip", hidden=True, role="tooltip"),
             html.Div(id="toast", role="alert"),
         ],
@@ -209,6 +210,31 @@ def help_dialog() -> html.Dialog:
             html.P(
                 "Click a column of a map to go to its step; drag in a chart to zoom, double click to return."
             ),
+        ],
+    )
+
+
+def data_dialog() -> html.Dialog:
+    """Return the table view of the data behind a plot."""
+    return html.Dialog(
+        id="data",
+        **{"aria-labelledby": "data-title"},
+        children=[
+            html.Div(
+                className="dialog-head",
+                children=[
+                    html.Span([html.Strong(id="data-title"), html.Span(id="data-note", className="note")]),
+                    html.Span(
+                        [
+                            html.Button(
+                                "CSV", type="button", className="button", **{"data-action": "save-table"}
+                            ),
+                            icon_button("close", "close-table", "Close"),
+                        ]
+                    ),
+                ],
+            ),
+            html.Div(html.Table(id="data-table"), className="data-scroll"),
         ],
     )
 

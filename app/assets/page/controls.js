@@ -56,6 +56,9 @@
     "show-cell": (data) => ds.goToPage("attention", { cell: data.cell, focus: data.cell.split(":")[0], only: "all" }),
     // First largest first, then smallest first, then as the drawer has the runs.
     sort: (data) => ds.change({ sort: ds.state.sort === `-${data.key}` ? data.key : ds.state.sort === data.key ? "" : `-${data.key}` }),
+    table: (data) => ds.showTable(data.panel),
+    "save-table": () => ds.saveTable(),
+    "close-table": () => document.getElementById("data").close(),
     cell: (data) => ds.change({ cell: data.cell }),
     evidence: (data) => ds.goToPage(data.page || ds.page, {
       ...(data.metric ? { metric: data.metric, mode: "absolute" } : {}),
@@ -103,6 +106,7 @@
       if (event.key === "Escape") event.target.blur();
       return;
     }
+    if (document.getElementById("data")?.open) return;
     if (document.getElementById("help")?.open && event.key !== "?") return;
     if (event.key === " " && event.target.closest?.("button, a")) return;
     if (/^[1-9]$/.test(event.key)) return document.querySelectorAll("nav .page-tab")[Number(event.key) - 1]?.click();
