@@ -6,9 +6,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dash import ClientsideFunction, Dash, Input, Output, html, set_props
+from dash import ClientsideFunction, Dash, Input, Output, dcc, html, no_update, set_props
 
 from depthscope.app.answer import Answer, as_outputs, as_table, nothing_selected
+from depthscope.app.export import PageFigure, archive
 from depthscope.app.findings import finding_rows
 from depthscope.app.page import Page, Panel
 from depthscope.app.reading import CachedRun
@@ -22,6 +23,7 @@ logger = logging.getLogger("depthscope.app")
 def connect(app: Dash, registry: Registry, pages: Sequence[Page]) -> None:
     """Register every callback on `app`."""
     _connect_catalogue(app, registry)
+    _connect_export(app, registry, {page.name: page.figure for page in pages if page.figure is not None})
     for page in pages:
         for name, panel in page.panels.items():
             _connect_panel(app, registry, name, panel)
@@ -35,7 +37,10 @@ def connect(app: Dash, registry: Registry, pages: Sequence[Page]) -> None:
 def show_error(registry: Registry, error: Exception) -> None:
     """Turn an unexpected error of a callback into a toast with its text; the panels stay."""
     logger.error("a callback failed", exc_info=error)
-    text = f"{type(error).__name__}: {registry.without_root(str(error))}"
+    _toast(f"{type(error).__name__}: {registry.without_root(str(error))}")
+
+
+def _toast(text: str) -> None:
     close = html.Button("Close", type="button", className="button", **{"data-action": "close-toast"})
     set_props("toast", {"children": [html.Span(text), close]})
 
@@ -61,6 +66,25 @@ def _connect_catalogue(app: Dash, registry: Registry) -> None:
         Input("ask-findings", "data"),
         prevent_initial_call=True,
     )(answer_findings)
+
+
+def _connect_export(app: Dash, registry: Registry, figures: Mapping[str, PageFigure]) -> None:
+    def save(data: Any) -> Any:
+        ask, runs, slots = _question(data, registry)
+        figure = figures.get(ask.page)
+        if figure is None or not runs:
+            return no_update
+        asked = data if isinstance(data, Mapping) else {}
+        try:
+            name, content = archive(
+                figure, ask, runs, slots, form=str(asked.get("form")), width=str(asked.get("width"))
+            )
+        except (ValueError, ImportError) as error:
+            _toast(registry.without_root(str(error)))
+            return no_update
+        return dcc.send_bytes(content, name)
+
+    app.callback(Output("download", "data"), Input("ask-export", "data"), prevent_initial_call=True)(save)
 
 
 def _connect_panel(app: Dash, registry: Registry, name: str, panel: Panel) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from depthscope.app.answer import Answer
+from depthscope.app.export import PageFigure
 from depthscope.app.reading import CachedRun
 from depthscope.app.state import Ask
 
@@ -42,5 +43,7 @@ class Page:
     body: Callable[[], Any]
     panels: Mapping[str, Panel]
     """By name, unique over all pages."""
+    figure: PageFigure | None = None
+    """What Export saves; None where the page has no figure of its own."""
     lacks: Callable[[CachedRun], str] = shows_every_run
     """In three or four words, why a run has nothing to show here; empty where it has."""

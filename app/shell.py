@@ -7,7 +7,7 @@ from typing import Any
 
 from dash import dcc, html
 
-from depthscope.app.controls import icon, icon_button, segments
+from depthscope.app.controls import icon, icon_button, menu, segments
 from depthscope.app.page import Page
 
 POLL_MS = 2000
@@ -19,6 +19,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("b", "difference to the baseline"),
     ("l", "log or linear"),
     ("1 … 9", "pages"),
+    ("e", "export this page's figure"),
     ("/", "search runs"),
     ("?", "this help"),
 )
@@ -42,6 +43,9 @@ def shell(pages: Sequence[Page], prefix: str, catalogue: dict[str, Any]) -> html
             step_bar(),
             help_dialog(),
             data_dialog(),
+            export_dialog(),
+            dcc.Store(id="ask-export"),
+            dcc.Download(id="download"),
             html.Div(id="tooltip", hidden=True, role="tooltip"),
             html.Div(id="toast", role="alert"),
         ],
@@ -111,6 +115,13 @@ def header(pages: Sequence[Page], prefix: str) -> html.Header:
                         **{"data-action": "live", "aria-label": "Live"},
                     ),
                     icon_button("theme", "theme", "Switch between light and dark"),
+                    html.Button(
+                        [icon("export"), "Export"],
+                        id="export-button",
+                        type="button",
+                        className="button",
+                        **{"data-action": "export"},
+                    ),
                     html.Button(
                         "?",
                         type="button",
@@ -235,6 +246,34 @@ def data_dialog() -> html.Dialog:
                 ],
             ),
             html.Div(html.Table(id="data-table"), className="data-scroll"),
+        ],
+    )
+
+
+def export_dialog() -> html.Dialog:
+    """Return the choice of a format and a width; the figure is the one that `depthscope export` writes."""
+    formats = (("pdf", "PDF"), ("svg", "SVG"), ("png", "PNG, 300 dpi"), ("html", "HTML page"), ("csv", "CSV"))
+    widths = (("column", "3.25 in"), ("text", "6.75 in"))
+    return html.Dialog(
+        id="export",
+        **{"aria-labelledby": "export-title"},
+        children=[
+            html.Div(
+                [
+                    html.Strong("Export this page's figure", id="export-title"),
+                    icon_button("close", "close-export", "Close"),
+                ],
+                className="dialog-head",
+            ),
+            html.Div(
+                className="export-choices",
+                children=[
+                    menu("form", "Format", formats),
+                    menu("width", "Width", widths),
+                    html.Button("Save", type="button", className="button", **{"data-action": "save-export"}),
+                ],
+            ),
+            html.P("An archive with the figure, its numbers, a caption for LaTeX, and where it comes from."),
         ],
     )
 

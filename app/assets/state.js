@@ -20,6 +20,8 @@
     top: "12",             // skip paths: most of a run, least weight in per cent, least distance
     threshold: "0",
     distance: "2",
+    form: "pdf",           // what Export saves, and how wide
+    width: "column",
     sort: "",              // overview: column of the table, with a minus for largest first
   };
   ds.page = null;          // name of the page shown; null: the first

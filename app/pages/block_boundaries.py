@@ -8,6 +8,7 @@ from typing import Any
 from dash import html
 
 from depthscope.analysis import THE_LINE, one_stream
+from depthscope.app.export import PageFigure
 from depthscope.app.page import Page, Panel
 from depthscope.app.pages.block_boundaries_answers import boundary_answer
 from depthscope.app.panel import panel
@@ -43,6 +44,7 @@ BLOCK_BOUNDARIES = Page(
     head=head,
     body=body,
     lacks=lacks_blocks,
+    figure=PageFigure(name="block-boundaries", options=lambda ask, runs: {"step": ask.step}),
     panels={
         f"boundary-{show}": Panel(title=title, answer=partial(boundary_answer, show=show))
         for show, title in PANELS

@@ -9,8 +9,14 @@ from dash import html
 
 from depthscope.app.absent import lacks_quantity
 from depthscope.app.controls import segments
+from depthscope.app.export import PageFigure
 from depthscope.app.page import Page, Panel
-from depthscope.app.pages.depth_attention_answers import attention_answer, distant_answer, series_answer
+from depthscope.app.pages.depth_attention_answers import (
+    attention_answer,
+    distant_answer,
+    options,
+    series_answer,
+)
 from depthscope.app.panel import panel
 from depthscope.app.reading import CachedRun
 
@@ -73,6 +79,9 @@ DEPTH_ATTENTION = Page(
     head=head,
     body=body,
     lacks=lacks_attention,
+    figure=PageFigure(
+        name="depth-attention", options=lambda ask, runs: {**vars(options(ask, runs)), "baseline": ask.base}
+    ),
     panels={
         **{
             name: Panel(title="Depth attention", answer=attention_answer, keyed=place == 0)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from dash import html
 
 from depthscope.app.controls import menu, segments
+from depthscope.app.export import PageFigure
 from depthscope.app.key import kind_keys
 from depthscope.app.page import Page, Panel
 from depthscope.app.pages.depth_profile_answers import loss_answer, map_answer, profile_answer
 from depthscope.app.panel import panel
-from depthscope.app.state import LAYER_QUANTITIES
+from depthscope.app.reading import CachedRun
+from depthscope.app.state import DEFAULT_QUANTITY, LAYER_QUANTITIES, Ask
 from depthscope.quantities import QUANTITIES
 
 MODES = (
@@ -23,6 +26,21 @@ MODES = (
     ("difference", "Difference"),
 )
 RANGES = (("shared", "Shared, 1–99 %"), ("full", "Shared, all"), ("own", "Each map, 1–99 %"))
+
+
+def profile_options(ask: Ask, runs: Sequence[CachedRun]) -> dict[str, Any]:
+    """Return what the exported figure shows: the quantity only where it is not the one that the page opens with."""
+    chosen = {"quantity": ask.metric} if ask.metric != DEFAULT_QUANTITY else {}
+    pinned = [ask.focus] if len(runs) > 2 and ask.focus else [run.id for run in runs]
+    return {
+        **chosen,
+        "mode": ask.mode,
+        "step": ask.step,
+        "pins": ask.pins,
+        "pinned_runs": pinned,
+        "baseline": ask.base,
+        "align": ask.align,
+    }
 
 
 def head() -> list[Any]:
@@ -54,6 +72,7 @@ DEPTH_PROFILE = Page(
     title="Depth profile",
     head=head,
     body=body,
+    figure=PageFigure(name="depth-profile", options=profile_options),
     panels={
         "profile": Panel(title="State after each write", answer=partial(profile_answer, end_labels=True)),
         "gradient": Panel(title="Gradient at the write", answer=partial(profile_answer, end_labels=False)),

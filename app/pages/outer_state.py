@@ -7,6 +7,7 @@ from typing import Any
 from dash import html
 
 from depthscope.app.absent import lacks_quantity
+from depthscope.app.export import PageFigure
 from depthscope.app.page import Page, Panel
 from depthscope.app.pages.outer_state_answers import (
     balance_answer,
@@ -51,6 +52,10 @@ OUTER_STATE = Page(
     head=head,
     body=body,
     lacks=lacks_outer,
+    figure=PageFigure(
+        name="outer-state",
+        options=lambda ask, runs: {"step": ask.step, "baseline": ask.base, "align": ask.align},
+    ),
     panels={
         "outer-map": Panel(title="Outer energy by block and step", answer=outer_map_answer),
         "outer-balance": Panel(title="Carry against write", answer=balance_answer),

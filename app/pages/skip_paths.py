@@ -7,6 +7,7 @@ from typing import Any
 from dash import html
 
 from depthscope.app.controls import menu
+from depthscope.app.export import PageFigure
 from depthscope.app.page import Page, Panel
 from depthscope.app.pages.depth_attention import NO_EFFECT, lacks_attention
 from depthscope.app.pages.skip_paths_answers import arcs_answer, paths_answer
@@ -53,6 +54,15 @@ SKIP_PATHS = Page(
     head=head,
     body=body,
     lacks=lacks_attention,
+    figure=PageFigure(
+        name="skip-paths",
+        options=lambda ask, runs: {
+            "step": ask.step,
+            "top": ask.top,
+            "least_weight": ask.least_weight,
+            "least_distance": ask.least_distance,
+        },
+    ),
     panels={
         "arcs": Panel(title="Skip paths over depth", answer=arcs_answer),
         "paths": Panel(title="Skip paths", answer=paths_answer, table=True),

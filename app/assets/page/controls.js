@@ -56,6 +56,9 @@
     "show-cell": (data) => ds.goToPage("attention", { cell: data.cell, focus: data.cell.split(":")[0], only: "all" }),
     // First largest first, then smallest first, then as the drawer has the runs.
     sort: (data) => ds.change({ sort: ds.state.sort === `-${data.key}` ? data.key : ds.state.sort === data.key ? "" : `-${data.key}` }),
+    export: () => { if (ds.canExport()) document.getElementById("export").showModal(); },
+    "close-export": () => document.getElementById("export").close(),
+    "save-export": () => ds.saveExport(),
     table: (data) => ds.showTable(data.panel),
     "save-table": () => ds.saveTable(),
     "close-table": () => document.getElementById("data").close(),
@@ -91,6 +94,7 @@
     l: toggleLog,
     p: () => ds.pinStep(),
     "/": () => document.getElementById("search").focus(),
+    e: () => actions.export(),
     "?": help,
   };
   document.addEventListener("keydown", (event) => {
@@ -106,7 +110,7 @@
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    if (document.getElementById("data")?.open) return;
+    if (document.getElementById("data")?.open || document.getElementById("export")?.open) return;
     if (document.getElementById("help")?.open && event.key !== "?") return;
     if (event.key === " " && event.target.closest?.("button, a")) return;
     if (/^[1-9]$/.test(event.key)) return document.querySelectorAll("nav .page-tab")[Number(event.key) - 1]?.click();
