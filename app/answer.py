@@ -31,6 +31,8 @@ class Answer:
     warning: str = ""
     definition: str = ""
     empty: list[Any] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
+    """Of a table: its header row and its rows; `figure` stays None."""
     key: list[Any] = field(default_factory=list)
     """What the colours and the hatching mean, for the header."""
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -39,9 +41,19 @@ class Answer:
 
 def as_outputs(answer: Answer, ask: Ask) -> tuple[Any, str, str, str, list[Any]]:
     """Return figure, title, note, warning and empty text of a panel, in the order of its outputs."""
+    empty = [] if answer.figure else answer.empty
+    return _figure(answer, ask), answer.title, answer.note, _warning(answer), empty
+
+
+def as_table(answer: Answer, ask: Ask) -> tuple[Any, str, str, str, list[Any]]:
+    """Return what `as_outputs` returns for a panel with a table: its rows in place of the figure."""
+    empty = [] if answer.rows else answer.empty
+    return answer.rows, answer.title, answer.note, _warning(answer), empty
+
+
+def _warning(answer: Answer) -> str:
     warnings = [answer.warning, *(f"{name}: {reason}" for name, reason in answer.absent.items())]
-    text = "; ".join(filter(None, warnings)) if answer.figure is not None else ""
-    return _figure(answer, ask), answer.title, answer.note, text, [] if answer.figure else answer.empty
+    return "; ".join(filter(None, warnings)) if answer.figure is not None or answer.rows else ""
 
 
 def _figure(answer: Answer, ask: Ask) -> Any:
@@ -60,7 +72,7 @@ def _figure(answer: Answer, ask: Ask) -> Any:
         "asked": {**ask.mark, "shape": shape},
         "missing": dict(answer.missing),
     }
-    layout["uirevision"] = f"{','.join(ask.runs)}|{ask.metric}|{ask.mode}|{ask.log}"
+    layout["uirevision"] = f"{','.join(ask.runs)}|{ask.metric}|{ask.mode}|{ask.log}|{ask.targets}|{ask.cell}"
     if ask.changed is None or ask.shape != shape:
         return {"data": traces, "layout": layout}
     patch = Patch()

@@ -11,7 +11,7 @@ import flask
 from dash import Dash, html
 
 from depthscope.app.callbacks import connect, show_error
-from depthscope.app.pages import depth_profile
+from depthscope.app.pages import PAGES
 from depthscope.app.registry import Registry
 from depthscope.app.security import access_for, protect
 from depthscope.app.shell import shell
@@ -53,7 +53,7 @@ def create_app(
     """
     prefix = checked_prefix(prefix)
     access = access_for(host, token=token, allow_hosts=allow_hosts)
-    registry = Registry(Path(root))
+    registry = Registry(Path(root), {page.name: page.lacks for page in PAGES})
     app = Dash(
         "depthscope.app",
         title="depthscope",
@@ -69,13 +69,12 @@ def create_app(
         enable_mcp=False,
     )
     app.index_string = _INDEX.replace("__PREFIX__", prefix)
-    pages = [(depth_profile.NAME, depth_profile.TITLE, f"{prefix}{depth_profile.NAME}")]
 
     def layout() -> html.Div:
-        return shell(pages, depth_profile.depth_profile_page(), registry.catalogue())
+        return shell(PAGES, prefix, registry.catalogue())
 
     app.layout = layout
-    connect(app, registry)
+    connect(app, registry, PAGES)
     app.server.add_url_rule("/tokens.css", "tokens", lambda: flask.send_file(TOKENS, mimetype="text/css"))
 
     app.server.config["DEPTHSCOPE_TOKEN"] = access.token

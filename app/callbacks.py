@@ -1,46 +1,46 @@
-"""The callbacks on the server: the catalogue of runs, timelines, and one answer for each panel."""
+"""The callbacks on the server: the catalogue of runs, timelines, and one answer for each panel of each page."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dash import ClientsideFunction, Dash, Input, Output, html, set_props
+from dash import ClientsideFunction, Dash, Input, Output, dcc, html, no_update, set_props
 
-from depthscope.app.answer import Answer, as_outputs, nothing_selected
+from depthscope.app.answer import Answer, as_outputs, as_table, nothing_selected
+from depthscope.app.export import PageFigure, archive
 from depthscope.app.findings import finding_rows
-from depthscope.app.pages.depth_profile_answers import loss_answer, map_answer, profile_answer
+from depthscope.app.page import Page, Panel
 from depthscope.app.reading import CachedRun
 from depthscope.app.registry import Registry
 from depthscope.app.state import Ask, read_ask
 from depthscope.app.timeline import timeline
 
 logger = logging.getLogger("depthscope.app")
-PANELS = ("profile", "gradient", "loss", "maps")
 
 
-def connect(app: Dash, registry: Registry) -> None:
+def connect(app: Dash, registry: Registry, pages: Sequence[Page]) -> None:
     """Register every callback on `app`."""
     _connect_catalogue(app, registry)
-    _connect_panels(app, registry)
-    for name, store in (("catalogue", "catalogue"), ("timeline", "timeline"), ("findings", "findings-mark")):
+    _connect_export(app, registry, {page.name: page.figure for page in pages if page.figure is not None})
+    for page in pages:
+        for name, panel in page.panels.items():
+            _connect_panel(app, registry, name, panel)
+    for name, store in (("catalogue", "catalogue"), ("timeline", "timeline"), ("marked", "findings-mark")):
+        seen = "findings" if name == "marked" else name
         app.clientside_callback(
-            ClientsideFunction("depthscope", name), Output(f"seen-{name}", "data"), Input(store, "data")
-        )
-    for panel in PANELS:
-        app.clientside_callback(
-            ClientsideFunction("depthscope", panel),
-            Output(f"seen-{panel}", "data"),
-            Input(f"graph-{panel}", "figure"),
+            ClientsideFunction("depthscope", name), Output(f"seen-{seen}", "data"), Input(store, "data")
         )
 
 
 def show_error(registry: Registry, error: Exception) -> None:
     """Turn an unexpected error of a callback into a toast with its text; the panels stay."""
     logger.error("a callback failed", exc_info=error)
-    text = f"{type(error).__name__}: {registry.without_root(str(error))}"
+    _toast(f"{type(error).__name__}: {registry.without_root(str(error))}")
+
+
+def _toast(text: str) -> None:
     close = html.Button("Close", type="button", className="button", **{"data-action": "close-toast"})
     set_props("toast", {"children": [html.Span(text), close]})
 
@@ -55,7 +55,7 @@ def _connect_catalogue(app: Dash, registry: Registry) -> None:
 
     def answer_findings(data: Any) -> Any:
         ask, runs, _ = _question(data, registry)
-        return finding_rows(runs, ask.base), {"asked": ask.mark}
+        return finding_rows(runs, ask.base, ask.page), {"asked": ask.mark}
 
     app.callback(Output("catalogue", "data"), Input("poll", "n_intervals"), prevent_initial_call=True)(poll)
     app.callback(Output("timeline", "data"), Input("ask-timeline", "data"), prevent_initial_call=True)(
@@ -68,47 +68,54 @@ def _connect_catalogue(app: Dash, registry: Registry) -> None:
     )(answer_findings)
 
 
-def _connect_panels(app: Dash, registry: Registry) -> None:
-    def answered(
-        data: Any, answer: Callable[[Ask, list[CachedRun], Mapping[str, int]], Answer], title: str
-    ) -> list[Any]:
+def _connect_export(app: Dash, registry: Registry, figures: Mapping[str, PageFigure]) -> None:
+    def save(data: Any) -> Any:
+        ask, runs, slots = _question(data, registry)
+        figure = figures.get(ask.page)
+        if figure is None or not runs:
+            return no_update
+        asked = data if isinstance(data, Mapping) else {}
+        try:
+            name, content = archive(
+                figure, ask, runs, slots, form=str(asked.get("form")), width=str(asked.get("width"))
+            )
+        except (ValueError, ImportError) as error:
+            _toast(registry.without_root(str(error)))
+            return no_update
+        return dcc.send_bytes(content, name)
+
+    app.callback(Output("download", "data"), Input("ask-export", "data"), prevent_initial_call=True)(save)
+
+
+def _connect_panel(app: Dash, registry: Registry, name: str, panel: Panel) -> None:
+    def answered(data: Any) -> list[Any]:
         ask, runs, slots = _question(data, registry)
         if runs:
-            shown = answer(ask, runs, slots)
+            shown = panel.answer(ask, runs, slots)
         else:
-            shown = Answer(title=title, empty=nothing_selected(bool(slots), registry.root.name))
-        return [*as_outputs(shown, ask), shown.definition, shown.key]
+            shown = Answer(title=panel.title, empty=nothing_selected(bool(slots), registry.root.name))
+        parts = as_table(shown, ask) if panel.table else as_outputs(shown, ask)
+        mark = [{"asked": ask.mark}] if panel.table else []
+        return [*parts, shown.definition, *([shown.key] if panel.keyed else []), *mark]
 
-    def answer_profile(data: Any) -> Any:
-        return answered(data, partial(profile_answer, end_labels=True), "State after each write")
-
-    def answer_gradient(data: Any) -> Any:
-        return answered(data, partial(profile_answer, end_labels=False), "Gradient at the write")
-
-    def answer_loss(data: Any) -> Any:
-        return answered(data, loss_answer, "Validation loss")
-
-    def answer_maps(data: Any) -> Any:
-        return answered(data, map_answer, "State by sublayer and step")
-
-    answers = {
-        "profile": answer_profile,
-        "gradient": answer_gradient,
-        "loss": answer_loss,
-        "maps": answer_maps,
-    }
-    for panel, answer in answers.items():
-        app.callback(_outputs(panel), Input(f"ask-{panel}", "data"), prevent_initial_call=True)(answer)
+    app.callback(_outputs(name, panel), Input(f"ask-{name}", "data"), prevent_initial_call=True)(answered)
+    arrived = ("marked", f"mark-{name}", "data") if panel.table else ("answered", f"graph-{name}", "figure")
+    app.clientside_callback(
+        ClientsideFunction("depthscope", arrived[0]),
+        Output(f"seen-{name}", "data"),
+        Input(arrived[1], arrived[2]),
+    )
 
 
-def _outputs(panel: str) -> list[Output]:
-    """The parts of a panel, in the order of `as_outputs`, then the definition and the key."""
-    parts = ("title", "note", "warning", "empty")
+def _outputs(name: str, panel: Panel) -> list[Output]:
+    """The parts of a panel, in the order of `as_outputs`, then the definition, the key, and a table's mark."""
+    content = Output(f"table-{name}", "children") if panel.table else Output(f"graph-{name}", "figure")
     return [
-        Output(f"graph-{panel}", "figure"),
-        *(Output(f"{part}-{panel}", "children") for part in parts),
-        Output(f"title-{panel}", "title"),
-        Output(f"key-{panel}", "children"),
+        content,
+        *(Output(f"{part}-{name}", "children") for part in ("title", "note", "warning", "empty")),
+        Output(f"title-{name}", "title"),
+        *([Output(f"key-{name}", "children")] if panel.keyed else []),
+        *([Output(f"mark-{name}", "data")] if panel.table else []),
     ]
 
 

@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,14 @@ class CachedRun:
     def version_mark(self) -> str:
         """Return a short word that changes with every new row; it says nothing about files."""
         return hashlib.sha256(repr(self.version()).encode()).hexdigest()[:12]
+
+    def bytes_on_disk(self) -> int:
+        """Return the bytes of all the run's files; a file that goes while it is counted counts 0."""
+        total = 0
+        for path in self._run.path.rglob("*"):
+            with suppress(OSError):
+                total += path.stat().st_size if path.is_file() else 0
+        return total
 
     def newest_row_time(self) -> float | None:
         """Return when the newest row was recorded, in seconds since the epoch; None before the first row."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,9 @@ class Registry:
     Slots are given in order of creation and stay: a run found later never changes another run's colour.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, lacks: Mapping[str, Callable[[CachedRun], str]] | None = None) -> None:
+        """`lacks` says for each page why a run has nothing to show there: the drawer shows it muted."""
+        self._lacks = lacks or {}
         self.root = root.absolute()
         self._real = root.resolve()
         self._lock = threading.Lock()
@@ -133,6 +135,8 @@ class Registry:
             "last_step": None,
             "total": None,
             "version": "",
+            "sources": 0,
+            "lacks": {},
             "problem": entry.problem or None,
         }
         run = entry.run
@@ -147,6 +151,8 @@ class Registry:
                 "last_step": run.last_step,
                 "total": total_steps(run.config),
                 "version": run.version_mark(),
+                "sources": len(run.layout.source_names),
+                "lacks": {page: why for page, lacks in self._lacks.items() if (why := lacks(run))},
             }
         except (RunError, OSError) as error:
             return {**about, "name": run.name, "problem": self.without_root(str(error))}

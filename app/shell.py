@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dash import dcc, html
 
-from depthscope.app.controls import icon, icon_button, segments
+from depthscope.app.controls import icon, icon_button, menu, segments
+from depthscope.app.page import Page
 
 POLL_MS = 2000
 KEYS: tuple[tuple[str, str], ...] = (
@@ -17,13 +19,14 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("b", "difference to the baseline"),
     ("l", "log or linear"),
     ("1 … 9", "pages"),
+    ("e", "export this page's figure"),
     ("/", "search runs"),
     ("?", "this help"),
 )
 
 
-def shell(pages: list[tuple[str, str, str]], page: Any, catalogue: dict[str, Any]) -> html.Div:
-    """Return the whole document: `pages` are (name, title, address), `page` the content of the one shown."""
+def shell(pages: Sequence[Page], prefix: str, catalogue: dict[str, Any]) -> html.Div:
+    """Return the whole document with every page in it; `prefix` is the path in front of every address."""
     return html.Div(
         id="app",
         children=[
@@ -34,21 +37,66 @@ def shell(pages: list[tuple[str, str, str]], page: Any, catalogue: dict[str, Any
             dcc.Store(id="seen-timeline"),
             dcc.Interval(id="poll", interval=POLL_MS),
             html.A("Skip to the page", href="#page", className="skip"),
-            header(pages),
+            header(pages, prefix),
             drawer(),
-            html.Main(page, id="page", tabIndex="-1"),
+            main(pages),
             step_bar(),
             help_dialog(),
+            data_dialog(),
+            export_dialog(),
+            dcc.Store(id="ask-export"),
+            dcc.Download(id="download"),
             html.Div(id="tooltip", hidden=True, role="tooltip"),
             html.Div(id="toast", role="alert"),
         ],
     )
 
 
-def header(pages: list[tuple[str, str, str]]) -> html.Header:
+def main(pages: Sequence[Page]) -> html.Main:
+    """Return the pages: each has its head and its body, the findings line between them belongs to all."""
+    return html.Main(
+        id="page",
+        tabIndex="-1",
+        children=[
+            dcc.Store(id="ask-findings"),
+            dcc.Store(id="findings-mark"),
+            dcc.Store(id="seen-findings"),
+            *(
+                html.Div([html.H1(page.title), *page.head()], className="head", **_of(page, place))
+                for place, page in enumerate(pages)
+            ),
+            html.Section(
+                className="finding-bar",
+                **{"aria-label": "Findings"},
+                children=[
+                    html.Span("Findings", id="finding-count"),
+                    html.Div(id="findings"),
+                    icon_button("previous", "finding-previous", "Previous finding"),
+                    icon_button("next", "finding-next", "Next finding"),
+                ],
+            ),
+            *(
+                html.Div(page.body(), className=f"body body-{page.name}", **_of(page, place))
+                for place, page in enumerate(pages)
+            ),
+        ],
+    )
+
+
+def _of(page: Page, place: int) -> dict[str, Any]:
+    return {"data-of": page.name, "hidden": place > 0}
+
+
+def header(pages: Sequence[Page], prefix: str) -> html.Header:
     tabs = [
-        html.A(title, href=address, className="page-tab", **_current(place == 0))
-        for place, (_, title, address) in enumerate(pages)
+        html.A(
+            page.title,
+            href=f"{prefix}{page.name}",
+            className="page-tab",
+            **{"data-action": "page", "data-page": page.name},
+            **_current(place == 0),
+        )
+        for place, page in enumerate(pages)
     ]
     return html.Header(
         id="header",
@@ -67,6 +115,13 @@ def header(pages: list[tuple[str, str, str]]) -> html.Header:
                         **{"data-action": "live", "aria-label": "Live"},
                     ),
                     icon_button("theme", "theme", "Switch between light and dark"),
+                    html.Button(
+                        [icon("export"), "Export"],
+                        id="export-button",
+                        type="button",
+                        className="button",
+                        **{"data-action": "export"},
+                    ),
                     html.Button(
                         "?",
                         type="button",
@@ -166,6 +221,59 @@ def help_dialog() -> html.Dialog:
             html.P(
                 "Click a column of a map to go to its step; drag in a chart to zoom, double click to return."
             ),
+        ],
+    )
+
+
+def data_dialog() -> html.Dialog:
+    """Return the table view of the data behind a plot."""
+    return html.Dialog(
+        id="data",
+        **{"aria-labelledby": "data-title"},
+        children=[
+            html.Div(
+                className="dialog-head",
+                children=[
+                    html.Span([html.Strong(id="data-title"), html.Span(id="data-note", className="note")]),
+                    html.Span(
+                        [
+                            html.Button(
+                                "CSV", type="button", className="button", **{"data-action": "save-table"}
+                            ),
+                            icon_button("close", "close-table", "Close"),
+                        ]
+                    ),
+                ],
+            ),
+            html.Div(html.Table(id="data-table"), className="data-scroll"),
+        ],
+    )
+
+
+def export_dialog() -> html.Dialog:
+    """Return the choice of a format and a width; the figure is the one that `depthscope export` writes."""
+    formats = (("pdf", "PDF"), ("svg", "SVG"), ("png", "PNG, 300 dpi"), ("html", "HTML page"), ("csv", "CSV"))
+    widths = (("column", "3.25 in"), ("text", "6.75 in"))
+    return html.Dialog(
+        id="export",
+        **{"aria-labelledby": "export-title"},
+        children=[
+            html.Div(
+                [
+                    html.Strong("Export this page's figure", id="export-title"),
+                    icon_button("close", "close-export", "Close"),
+                ],
+                className="dialog-head",
+            ),
+            html.Div(
+                className="export-choices",
+                children=[
+                    menu("form", "Format", formats),
+                    menu("width", "Width", widths),
+                    html.Button("Save", type="button", className="button", **{"data-action": "save-export"}),
+                ],
+            ),
+            html.P("An archive with the figure, its numbers, a caption for LaTeX, and where it comes from."),
         ],
     )
 

@@ -7,7 +7,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
-from depthscope.figures import ALIGNMENTS, MODES, RANGES, Alignment, Mode, Range, ThemeName
+from depthscope.figures import (
+    ALIGNMENTS,
+    MODES,
+    RANGES,
+    TARGETS,
+    VIEWS,
+    Alignment,
+    Mode,
+    Range,
+    Targets,
+    ThemeName,
+    View,
+)
 from depthscope.quantities import QUANTITIES
 
 LAYER_QUANTITIES: tuple[str, ...] = tuple(
@@ -16,6 +28,7 @@ LAYER_QUANTITIES: tuple[str, ...] = tuple(
 DEFAULT_QUANTITY = "state_logrms"
 _MOST_RUNS = 200
 _MOST_PINS = 8
+_MOST_PATHS = 60
 _AXIS = re.compile(r"[xy]axis[0-9]{0,2}")
 Choice = TypeVar("Choice", bound=str)
 
@@ -43,6 +56,22 @@ class Ask:
     """Ranges of axes, by their name in the layout, that the reader has chosen by zooming."""
     shape: str
     """Which traces the figure on the page has."""
+    page: str
+    """The page that asks, for what depends on it."""
+    shown: str | None
+    """Id of the one run among `runs` that the panel is about."""
+    ordered: tuple[str, ...]
+    """The same ids, those that come first in a figure first."""
+    targets: Targets
+    view: View
+    cell: tuple[int, int] | None
+    """Target (from 1) and source column (from 0) that are followed over steps."""
+    sort: str
+    """Column of a table, with a minus in front for largest first."""
+    top: int
+    """Most skip paths of one run."""
+    least_weight: float
+    least_distance: int
     mark: Mapping[str, Any]
     """Sent back with the answer, so that the page knows what it got."""
 
@@ -68,7 +97,17 @@ def read_ask(data: Any, known: Collection[str]) -> Ask:
         changed=None if changed is None else _ids(changed, runs),
         zoom=_zoom(given.get("zoom")),
         shape=str(given.get("shape", "")),
-        mark={"key": given.get("key"), "versions": given.get("versions")},
+        page=str(given.get("page", "")),
+        shown=_one_of(given.get("shown"), runs, None),
+        ordered=tuple(dict.fromkeys((*_ids(given.get("ordered"), runs), *runs))),
+        targets=_one_of(given.get("targets"), TARGETS, "together"),
+        view=_one_of(given.get("weights"), VIEWS, "mean"),
+        cell=_cell(given.get("cell")),
+        sort=str(given.get("sort") or ""),
+        top=_count(given.get("top"), 1, _MOST_PATHS, 12),
+        least_weight=_count(given.get("threshold"), 0, 100, 0) / 100,
+        least_distance=_count(given.get("distance"), 2, 1000, 2),
+        mark={"panel": given.get("panel"), "key": given.get("key"), "versions": given.get("versions")},
     )
 
 
@@ -86,6 +125,21 @@ def _one_of(value: Any, choices: Collection[Choice], otherwise: Any) -> Any:
 
 def _step(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+
+
+def _count(value: Any, least: int, most: int, otherwise: int) -> int:
+    """Return a whole number from `least` to `most`; menus send theirs as text."""
+    text = value.strip() if isinstance(value, str) else value
+    number = int(text) if isinstance(text, str) and text.isascii() and text.isdecimal() else text
+    whole = _step(number)
+    return otherwise if whole is None or not least <= whole <= most else whole
+
+
+def _cell(value: Any) -> tuple[int, int] | None:
+    numbers = [_step(number) for number in _list(value)]
+    if len(numbers) != 2 or numbers[0] is None or numbers[1] is None or not 1 <= numbers[0] < 10**6:
+        return None
+    return numbers[0], numbers[1]
 
 
 def _zoom(value: Any) -> dict[str, tuple[float, float]]:

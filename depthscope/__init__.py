@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from depthscope.anatomy import Anatomy, inspect_model
     from depthscope.figures import figure, list_figures
     from depthscope.recording import Recorder, Schedule
+    from depthscope.report import export
     from depthscope.store import Run, find_runs
     from depthscope.store import open_run as open
 
@@ -23,6 +24,7 @@ _HOMES = {
     "Recorder": ("recording", "Recorder"),
     "Run": ("store", "Run"),
     "Schedule": ("recording", "Schedule"),
+    "export": ("report", "export"),
     "figure": ("figures", "figure"),
     "find_runs": ("store", "find_runs"),
     "findings": ("analysis", "findings"),
@@ -39,6 +41,7 @@ __all__ = [
     "Recorder",
     "Run",
     "Schedule",
+    "export",
     "figure",
     "find_runs",
     "findings",

@@ -19,6 +19,7 @@ def test_the_public_names_are_these() -> None:
         "Recorder",
         "Run",
         "Schedule",
+        "export",
         "figure",
         "find_runs",
         "findings",
@@ -54,6 +55,10 @@ def test_recording_loads_torch_and_no_viewer() -> None:
 
 def test_the_viewer_loads_no_torch() -> None:
     assert loaded_after("import depthscope.app") <= {"dash", "plotly"}
+
+
+def test_exporting_loads_matplotlib_only_when_it_draws() -> None:
+    assert loaded_after("import depthscope; depthscope.export") <= {"plotly"}
 
 
 def test_an_unknown_name_says_what_there_is() -> None:

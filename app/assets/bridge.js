@@ -1,17 +1,7 @@
-/* Between Dash and the page: clientside callbacks, each of one line. */
+/* Between Dash and the page: clientside callbacks, each of one line. An answer's mark says whose it is. */
 (() => {
   const ds = (window.depthscope = window.depthscope || {});
   const nothing = () => window.dash_clientside.no_update;
-  const arrived = (panel) => (figure) => {
-    ds.answered(panel, figure?.layout?.meta?.asked);
-    if (panel === "profile" && figure?.layout?.meta?.missing) {
-      ds.missing = figure.layout.meta.missing;
-      ds.allowLog(!figure.layout.meta.signed);
-      ds.tell();
-    }
-    ds.follow(panel);
-    return nothing();
-  };
 
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.depthscope = {
@@ -22,10 +12,23 @@
       ds.tell();
       return nothing();
     },
-    findings: (data) => { ds.answered("findings", data?.asked); window.requestAnimationFrame(ds.showFinding); return nothing(); },
-    profile: arrived("profile"),
-    gradient: arrived("gradient"),
-    loss: arrived("loss"),
-    maps: arrived("maps"),
+    // A figure came: its overlay follows it from now on.
+    answered: (figure) => {
+      const mark = figure?.layout?.meta?.asked;
+      if (!mark?.panel) return nothing();
+      ds.answered(mark.panel, mark);
+      ds.pages[ds.pageOf(mark.panel)]?.arrived?.(mark.panel, figure.layout.meta);
+      ds.follow(mark.panel);
+      return nothing();
+    },
+    // Rows came: of a table, or of the findings line.
+    marked: (data) => {
+      const mark = data?.asked;
+      if (!mark?.panel) return nothing();
+      ds.answered(mark.panel, mark);
+      ds.pages[ds.pageOf(mark.panel)]?.arrived?.(mark.panel, {});
+      if (mark.panel === "findings") window.requestAnimationFrame(ds.showFinding);
+      return nothing();
+    },
   };
 })();

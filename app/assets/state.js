@@ -13,7 +13,18 @@
     step: null,      // null: the newest, and on with it
     pins: [],
     align: "step",
+    targets: "together",   // depth attention: which targets, and what of their weights
+    weights: "mean",
+    only: "all",           // id of the one run whose maps are shown
+    cell: null,            // "run:target:source", followed over steps
+    top: "12",             // skip paths: most of a run, least weight in per cent, least distance
+    threshold: "0",
+    distance: "2",
+    form: "pdf",           // what Export saves, and how wide
+    width: "column",
+    sort: "",              // overview: column of the table, with a minus for largest first
   };
+  ds.page = null;          // name of the page shown; null: the first
   ds.catalogue = { runs: [] };
   const listeners = [];
   const AUTOMATIC_RUNS = 4;
@@ -22,7 +33,11 @@
     scale: ["log", "linear"],
     range: ["shared", "full", "own"],
     align: ["step", "tokens", "loss"],
+    targets: ["together", "attention", "mlp"],
+    weights: ["mean", "spread", "uniform", "local", "difference"],
   };
+  // Of one page only: they are in the address when they differ from how the page opens.
+  const OF_A_PAGE = { targets: "together", weights: "mean", only: "all", cell: null, top: "12", threshold: "0", distance: "2", sort: "" };
 
   const integer = (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null);
 
@@ -30,6 +45,9 @@
     const given = new URLSearchParams(window.location.search);
     for (const [name, values] of Object.entries(CHOICES))
       if (values.includes(given.get(name))) ds.state[name] = given.get(name);
+    for (const name of ["only", "cell", "sort"]) if (given.get(name)) ds.state[name] = given.get(name);
+    for (const name of ["top", "threshold", "distance"]) if (integer(given.get(name) ?? "") !== null) ds.state[name] = given.get(name);
+    ds.page = (tabs().find((tab) => tab.pathname === window.location.pathname) || tabs()[0]).dataset.page;
     if (given.get("metric")) ds.state.metric = given.get("metric");
     if (given.has("runs")) ds.state.runs = given.get("runs").split(",").filter(Boolean);
     if (given.get("base")) ds.state.base = given.get("base");
@@ -38,10 +56,12 @@
     if (given.get("pins")) ds.state.pins = given.get("pins").split(",").map(integer).filter((pin) => pin !== null);
   };
 
+  const tabs = () => [...document.querySelectorAll(".page-tab")];
+
   const address = () => {
     const state = ds.state;
     const parts = [];
-    const put = (name, value) => parts.push(`${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`);
+    const put = (name, value) => parts.push(`${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%3A", ":")}`);
     if (state.runs) put("runs", state.runs.join(","));
     if (state.base) put("base", state.base);
     if (state.focus) put("focus", state.focus);
@@ -50,7 +70,8 @@
     if (state.step !== null) put("step", state.step);
     if (state.pins.length) put("pins", state.pins.join(","));
     for (const name of ["scale", "range", "align"]) put(name, state[name]);
-    const page = document.querySelector(".page-tab[aria-current]")?.pathname || window.location.pathname;
+    for (const [name, opening] of Object.entries(OF_A_PAGE)) if (state[name] !== opening) put(name, state[name]);
+    const page = tabs().find((tab) => tab.dataset.page === ds.page)?.pathname || window.location.pathname;
     return `${page}?${parts.join("&")}`;
   };
 
@@ -59,6 +80,29 @@
     Object.assign(ds.state, values);
     window.history.replaceState(null, "", address());
     ds.tell();
+  };
+
+  /** Go to another page: the state goes with it, and the browser's back button returns. */
+  ds.goToPage = (name, values = {}) => {
+    if (!tabs().some((tab) => tab.dataset.page === name)) return;
+    Object.assign(ds.state, values);
+    const other = ds.page !== name;
+    ds.page = name;
+    window.history[other ? "pushState" : "replaceState"](null, "", address());
+    ds.showPage();
+    ds.tell();
+  };
+  window.addEventListener("popstate", () => { ds.readAddress(); ds.showPage(); ds.tell(); });
+
+  /** Show the page's head and body, and mark its tab. */
+  ds.showPage = () => {
+    for (const part of document.querySelectorAll("[data-of]")) part.hidden = part.dataset.of !== ds.page;
+    for (const tab of tabs()) {
+      if (tab.dataset.page === ds.page) tab.setAttribute("aria-current", "page");
+      else tab.removeAttribute("aria-current");
+    }
+    document.getElementById("page").dataset.page = ds.page;
+    document.getElementById("page").scrollTop = 0;
   };
 
   ds.onChange = (listener) => listeners.push(listener);
@@ -75,12 +119,15 @@
     const wanted = new Set(state.runs || newest);
     const runs = readable.filter((run) => wanted.has(run.id));
     const first = runs.length ? runs[0].id : null;
+    const able = runs.filter((run) => !run.lacks?.[ds.page]);
     const held = (id) => runs.some((run) => run.id === id);
     const base = held(state.base) ? state.base : first;
     const last = Math.max(0, ...runs.map((run) => run.last_step ?? 0));
     return {
       ...state,
       runs,
+      able,   // those of them that have something to show on this page
+      page: ds.page,
       base,
       focus: held(state.focus) ? state.focus : base,
       last,

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dash import dcc, html
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
-from depthscope.app.controls import icon_button, menu, segments
+from dash import html
+
+from depthscope.app.controls import menu, segments
+from depthscope.app.export import PageFigure
+from depthscope.app.key import kind_keys
+from depthscope.app.page import Page, Panel
+from depthscope.app.pages.depth_profile_answers import loss_answer, map_answer, profile_answer
 from depthscope.app.panel import panel
-from depthscope.app.state import LAYER_QUANTITIES
+from depthscope.app.reading import CachedRun
+from depthscope.app.state import DEFAULT_QUANTITY, LAYER_QUANTITIES, Ask
 from depthscope.quantities import QUANTITIES
 
-NAME = "depth"
-TITLE = "Depth profile"
 MODES = (
     ("absolute", "Absolute"),
     ("ratio", "Ratio to first"),
@@ -21,45 +28,37 @@ MODES = (
 RANGES = (("shared", "Shared, 1–99 %"), ("full", "Shared, all"), ("own", "Each map, 1–99 %"))
 
 
-def depth_profile_page() -> html.Div:
-    """Return the page's content; the callbacks of `depth_profile_answers` fill it."""
+def profile_options(ask: Ask, runs: Sequence[CachedRun]) -> dict[str, Any]:
+    """Return what the exported figure shows: the quantity only where it is not the one that the page opens with."""
+    chosen = {"quantity": ask.metric} if ask.metric != DEFAULT_QUANTITY else {}
+    pinned = [ask.focus] if len(runs) > 2 and ask.focus else [run.id for run in runs]
+    return {
+        **chosen,
+        "mode": ask.mode,
+        "step": ask.step,
+        "pins": ask.pins,
+        "pinned_runs": pinned,
+        "baseline": ask.base,
+        "align": ask.align,
+    }
+
+
+def head() -> list[Any]:
+    """Return the page's controls."""
+    return [
+        menu("metric", "Quantity", [(name, QUANTITIES[name].label) for name in _menu_order()]),
+        segments("mode", MODES),
+        html.Div(className="spring"),
+        segments("scale", (("log", "Log"), ("linear", "Linear"))),
+        menu("range", "Range", RANGES),
+    ]
+
+
+def body() -> html.Div:
+    """Return the page's panels; `depth_profile_answers` fills them."""
     return html.Div(
-        className="page depth-profile",
-        children=[
-            dcc.Store(id="ask-findings"),
-            dcc.Store(id="findings-mark"),
-            dcc.Store(id="seen-findings"),
-            html.Div(
-                className="head",
-                children=[
-                    html.H1(TITLE),
-                    menu("metric", "Quantity", [(name, QUANTITIES[name].label) for name in _menu_order()]),
-                    segments("mode", MODES),
-                    html.Div(className="spring"),
-                    segments("scale", (("log", "Log"), ("linear", "Linear"))),
-                    menu("range", "Range", RANGES),
-                ],
-            ),
-            html.Section(
-                className="finding-bar",
-                **{"aria-label": "Findings"},
-                children=[
-                    html.Span("Findings", id="finding-count"),
-                    html.Div(id="findings"),
-                    icon_button("previous", "finding-previous", "Previous finding"),
-                    icon_button("next", "finding-next", "Next finding"),
-                ],
-            ),
-            html.Div(
-                className="panels",
-                children=[
-                    panel("profile", legend=_kinds()),
-                    panel("gradient"),
-                    panel("loss"),
-                    panel("maps"),
-                ],
-            ),
-        ],
+        className="panels depth-panels",
+        children=[panel("profile", legend=kind_keys()), panel("gradient"), panel("loss"), panel("maps")],
     )
 
 
@@ -68,8 +67,16 @@ def _menu_order() -> list[str]:
     return sorted(LAYER_QUANTITIES, key=lambda name: not name.startswith("state_"))
 
 
-def _kinds() -> list[html.Span]:
-    return [
-        html.Span([html.Span(className="marker filled"), "attention"], className="key"),
-        html.Span([html.Span(className="marker"), "MLP"], className="key"),
-    ]
+DEPTH_PROFILE = Page(
+    name="depth",
+    title="Depth profile",
+    head=head,
+    body=body,
+    figure=PageFigure(name="depth-profile", options=profile_options),
+    panels={
+        "profile": Panel(title="State after each write", answer=partial(profile_answer, end_labels=True)),
+        "gradient": Panel(title="Gradient at the write", answer=partial(profile_answer, end_labels=False)),
+        "loss": Panel(title="Validation loss", answer=loss_answer),
+        "maps": Panel(title="State by sublayer and step", answer=map_answer),
+    },
+)

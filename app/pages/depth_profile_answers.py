@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
-from dash import html
-
+from depthscope.app.absent import definition, reasons_by_name, why_empty
 from depthscope.app.answer import Answer
+from depthscope.app.key import hatch_key, scale_key
 from depthscope.app.panel import empty_words
 from depthscope.app.reading import CachedRun
 from depthscope.app.state import Ask
@@ -32,12 +31,9 @@ from depthscope.figures import (
     loss_plotly,
     quantity_shown,
     shortened,
-    significant,
     theme,
 )
 from depthscope.quantities import quantity as look_up
-
-_SWATCHES = 13
 
 
 def profile_answer(
@@ -63,7 +59,7 @@ def profile_answer(
     )
     data = depth_profile_data(runs, options)
     if not data.arrays:
-        return Answer(title=title, note=note, empty=_why_empty(data, name), missing=_missing(data, name))
+        return Answer(title=title, note=note, empty=why_empty(data, name), missing=_missing(data, name))
     look = Look(theme=theme(ask.theme), slots=slots, focus=ask.focus, host="page")
     figure = depth_profile_plotly(
         data, look=look, log=ask.log, limits=_common_limits(ask, runs), end_labels=end_labels
@@ -75,7 +71,7 @@ def profile_answer(
         title=title,
         note=note,
         figure=figure,
-        absent=_by_name(data),
+        absent=reasons_by_name(data),
         warning=", ".join(filter(None, warnings)),
         definition=definition(name),
         missing=_missing(data, name),
@@ -92,7 +88,7 @@ def map_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) ->
     note = _difference_note(ask, base) if ask.mode == "difference" and base else str(data.attributes["note"])
     reason = _no_difference(ask, runs)
     if reason or not data.arrays:
-        words = empty_words(reason) if reason else _why_empty(data, name)
+        words = empty_words(reason) if reason else why_empty(data, name)
         return Answer(title=title, note=note, empty=words, definition=definition(name))
     log = ask.log and not signed
     limits = _limits(ask, data, log)
@@ -106,7 +102,7 @@ def map_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) ->
         title=title,
         note=", ".join(filter(None, (note, scale if len(data.arrays) > 1 or limits is None else ""))),
         figure=figure,
-        absent=_by_name(data),
+        absent=reasons_by_name(data),
         warning=", ".join(filter(None, (left_out, *crashed, meta["unusual"]))),
         definition=definition(name),
         key=_key(figure, limits, log, _hatched(data, meta["partial"], runs)),
@@ -130,18 +126,11 @@ def loss_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -
         title=title,
         note=str(data.attributes["note"]),
         figure=loss_plotly(data, look=look, end=ask.end),
-        absent=_by_name(data),
+        absent=reasons_by_name(data),
     )
 
 
 _FOOTING = {"step": "step", "tokens": "tokens", "loss": "validation loss"}
-
-
-def definition(name: str) -> str:
-    """Return what a quantity is, for the tooltip on a panel's title: name, formula, reduction, source."""
-    entry = look_up(name)
-    lines = (entry.long_name, entry.formula, entry.reduction, entry.note, f"Source: {entry.source}")
-    return "\n".join(filter(None, lines))
 
 
 def _no_difference(ask: Ask, runs: Sequence[CachedRun]) -> str:
@@ -174,30 +163,10 @@ def _limits(ask: Ask, data: Labelled, log: bool) -> Limits | None:
     return limits_of(data.arrays.values(), robust=ask.range == "shared", log=log, symmetric=signed)
 
 
-def _by_name(data: Labelled) -> dict[str, str]:
-    return {data.names[run]: reason for run, reason in data.absent.items()}
-
-
 def _missing(data: Labelled, name: str) -> dict[str, str]:
     """Say in the drawer, briefly, which runs lack the quantity."""
     label = look_up(name).label.partition(",")[0].lower()
     return {run: (f"no {label}" if run in data.absent else "") for run in data.names}
-
-
-def _why_empty(data: Labelled, name: str) -> list[Any]:
-    if not data.absent:
-        return empty_words("No run is selected.", "Select one in the drawer on the left.")
-    reasons = sorted(set(data.absent.values()))
-    label = look_up(name).label
-    if len(reasons) == 1:
-        return empty_words(f"{label}: {reasons[0]}.", *_remedy(reasons[0], name))
-    return [html.P(f"{data.names[run]}: {reason}.") for run, reason in list(data.absent.items())[:6]]
-
-
-def _remedy(reason: str, name: str) -> tuple[str, str]:
-    if "not recorded" not in reason:
-        return "", ""
-    return "The default probes record it:", "depthscope.Recorder(model, path, every=10)"
 
 
 def _hatched(data: Labelled, partial: Sequence[str], runs: Sequence[CachedRun]) -> str:
@@ -215,26 +184,7 @@ def _key(figure: Mapping[str, Any], limits: Limits | None, log: bool, hatched: s
     """Return the key in the panel's header: flat swatches with both ends written, and what hatching means."""
     parts: list[Any] = []
     if limits is not None:
-        scale = figure["layout"]["coloraxis"]["colorscale"]
-        low = f"{'≤ ' if limits.clips_low else ''}{significant(limits.low, 2)}"
-        high = f"{'≥ ' if limits.clips_high else ''}{significant(limits.high, 2)}"
-        swatches = [
-            html.Span(style={"background": _colour(scale, i / (_SWATCHES - 1))}) for i in range(_SWATCHES)
-        ]
-        title = f"colours from {low} to {high}, {'logarithmic' if log else 'linear'}"
-        parts.append(
-            html.Span([low, html.Span(swatches, className="swatches"), high], className="scale", title=title)
-        )
+        parts.append(scale_key(figure["layout"]["coloraxis"]["colorscale"], limits, log=log))
     if hatched:
-        parts.append(html.Span([html.Span(className="hatch"), hatched], className="hatch-key"))
+        parts.append(hatch_key(hatched))
     return parts
-
-
-def _colour(scale: Sequence[Sequence[Any]], place: float) -> str:
-    """Return the colour at `place` (0 to 1) of a plotly colour scale, mixed linearly."""
-    for (low, first), (high, second) in pairwise(scale):
-        if place <= high + 1e-9:
-            share = (place - low) / (high - low)
-            pairs = ((int(first[i : i + 2], 16), int(second[i : i + 2], 16)) for i in (1, 3, 5))
-            return "#" + "".join(f"{round(a + share * (b - a)):02X}" for a, b in pairs)
-    return str(scale[-1][1])

@@ -3,21 +3,40 @@
 Receives opened runs of `depthscope.store`; hands `Finding`s and plain numbers to figures, app and cli.
 """
 
+from depthscope.analysis.block_boundary import (
+    THE_LINE,
+    Boundary,
+    boundaries,
+    construction_ratios,
+    read_changes,
+    reset_ratios,
+)
+from depthscope.analysis.block_control import BlockControl, virtual_blocks
 from depthscope.analysis.collect import RULES, findings, list_skip_paths, undecided
 from depthscope.analysis.finding import Finding, Severity, Value
 from depthscope.analysis.readable import ReadableRun
-from depthscope.analysis.rule import Rule
+from depthscope.analysis.rule import Rule, one_stream, restarts
 from depthscope.analysis.skip_path import SkipPath
 
 __all__ = [
     "RULES",
+    "THE_LINE",
+    "BlockControl",
+    "Boundary",
     "Finding",
     "ReadableRun",
     "Rule",
     "Severity",
     "SkipPath",
     "Value",
+    "boundaries",
+    "construction_ratios",
     "findings",
     "list_skip_paths",
+    "one_stream",
+    "read_changes",
+    "reset_ratios",
+    "restarts",
     "undecided",
+    "virtual_blocks",
 ]

@@ -7,15 +7,19 @@ import sys
 from collections.abc import Sequence
 
 from depthscope.cli.command import Command, parser_of
+from depthscope.cli.compare import COMPARE
 from depthscope.cli.demo import DEMO
 from depthscope.cli.errors import CliError, UsageError, did_you_mean, os_error_text
+from depthscope.cli.export import EXPORT
 from depthscope.cli.inspect import INSPECT
 from depthscope.cli.ls import LS
 from depthscope.cli.serve import SERVE
 from depthscope.cli.summary import SUMMARY
 from depthscope.cli.version import version_text
 
-COMMANDS: dict[str, Command] = {command.name: command for command in (DEMO, SERVE, LS, SUMMARY, INSPECT)}
+COMMANDS: dict[str, Command] = {
+    command.name: command for command in (DEMO, SERVE, EXPORT, LS, SUMMARY, COMPARE, INSPECT)
+}
 INTERRUPTED = 130
 CLOSED_PIPE = 141
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,3 +74,22 @@ def runs_below(text: str, command: str) -> tuple[list[Run], list[str]]:
             "Record one with depthscope.Recorder(model, path), or type: depthscope demo"
         )
     return found, problems
+
+
+def several(texts: Sequence[str], command: str) -> list[Run]:
+    """Return the runs that paths name, in their order: a run, a part of one, or a folder with runs below it.
+
+    A run that is named twice counts once. CliError where a path holds no run, and where one cannot be opened.
+    """
+    found: dict[Path, Run] = {}
+    for text in texts:
+        path = existing(text, command)
+        inside = any((place / "run.json").is_file() for place in (path, *path.absolute().parents[:3]))
+        if inside or not path.is_dir():
+            opened = [open_named(text, command)]
+        else:
+            opened, problems = runs_below(text, command)
+            if problems:
+                raise CliError(f"{command}: " + "\n".join(problems))
+        found.update({Path(run.path).resolve(): run for run in opened})
+    return list(found.values())

@@ -1,19 +1,54 @@
 """Figures: one function each from runs to labelled arrays, and renderers that draw those numbers."""
 
+from depthscope.figures.block_boundaries import BoundaryOptions, Show, block_boundaries_data, has_blocks
+from depthscope.figures.block_boundaries_plotly import MOST_RUNS as MOST_BOUNDARY_RUNS
+from depthscope.figures.block_boundaries_plotly import block_boundaries_plotly
+from depthscope.figures.cell_series import CellSeriesOptions, cell_series_data
+from depthscope.figures.cell_series_plotly import cell_series_plotly
+from depthscope.figures.depth_attention import (
+    PARTS,
+    TARGETS,
+    VIEWS,
+    DepthAttentionOptions,
+    Targets,
+    View,
+    attention_limits,
+    depth_attention_data,
+    is_difference,
+)
+from depthscope.figures.depth_attention_plotly import depth_attention_plotly
 from depthscope.figures.depth_map import MapOptions, columns_for, depth_map_data
 from depthscope.figures.depth_map_plotly import MOST_MAPS, depth_map_plotly
 from depthscope.figures.depth_profile import ProfileOptions, depth_profile_data
 from depthscope.figures.depth_profile_plotly import MOST_LINES, depth_profile_plotly
-from depthscope.figures.figure import FIGURES, Figure, figure, figure_data, list_figures
+from depthscope.figures.distant_sources import DistantSource, distant_sources
+from depthscope.figures.figure import FIGURES, Figure, drawn_figure, figure, figure_data, list_figures
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import RANGES, Limits, Range, limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.loss_plotly import loss_plotly
 from depthscope.figures.names import plotly_text, shortened
+from depthscope.figures.outer_history import OuterHistoryOptions, outer_history_data
+from depthscope.figures.outer_history_plotly import MOST_MAPS as MOST_OUTER_MAPS
+from depthscope.figures.outer_history_plotly import outer_line_plotly, outer_map_plotly
+from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
+from depthscope.figures.outer_state_plotly import outer_state_plotly
+from depthscope.figures.paper_figure import (
+    PAPER_FIGURES,
+    NothingToDraw,
+    Panel,
+    PaperFigure,
+    draw_paper,
+    look_up_paper,
+    paper_panels,
+)
+from depthscope.figures.paper_file import PAPER_FORMATS, PaperFormat, paper_bytes
 from depthscope.figures.readable import ReadableRun
-from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps
+from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps, shared_losses
 from depthscope.figures.shown import MODES, Mode, heading, is_signed, quantity_shown
+from depthscope.figures.skip_paths import SkipPathOptions, skip_paths_data
+from depthscope.figures.skip_paths_plotly import skip_paths_plotly
 from depthscope.figures.theme import TOKENS, Theme, ThemeName, run_dash, theme
 from depthscope.figures.ticks import significant
 
@@ -21,11 +56,22 @@ __all__ = [
     "ALIGNMENTS",
     "FIGURES",
     "MODES",
+    "MOST_BOUNDARY_RUNS",
     "MOST_LINES",
     "MOST_MAPS",
+    "MOST_OUTER_MAPS",
+    "PAPER_FIGURES",
+    "PAPER_FORMATS",
+    "PARTS",
     "RANGES",
+    "TARGETS",
     "TOKENS",
+    "VIEWS",
     "Alignment",
+    "BoundaryOptions",
+    "CellSeriesOptions",
+    "DepthAttentionOptions",
+    "DistantSource",
     "Figure",
     "Labelled",
     "Limits",
@@ -33,30 +79,63 @@ __all__ = [
     "LossOptions",
     "MapOptions",
     "Mode",
+    "NothingToDraw",
+    "OuterHistoryOptions",
+    "OuterStateOptions",
+    "Panel",
+    "PaperFigure",
+    "PaperFormat",
     "ProfileOptions",
     "Range",
     "ReadableRun",
+    "Show",
+    "SkipPathOptions",
+    "Targets",
     "Theme",
     "ThemeName",
+    "View",
     "aligned_step",
+    "attention_limits",
+    "block_boundaries_data",
+    "block_boundaries_plotly",
+    "cell_series_data",
+    "cell_series_plotly",
     "columns_for",
+    "depth_attention_data",
+    "depth_attention_plotly",
     "depth_map_data",
     "depth_map_plotly",
     "depth_profile_data",
     "depth_profile_plotly",
+    "distant_sources",
+    "draw_paper",
+    "drawn_figure",
     "figure",
     "figure_data",
+    "has_blocks",
     "heading",
+    "is_difference",
     "is_signed",
     "limits_of",
     "list_figures",
+    "look_up_paper",
     "loss_data",
     "loss_plotly",
+    "outer_history_data",
+    "outer_line_plotly",
+    "outer_map_plotly",
+    "outer_state_data",
+    "outer_state_plotly",
+    "paper_bytes",
+    "paper_panels",
     "plotly_text",
     "quantity_shown",
     "recorded_steps",
     "run_dash",
+    "shared_losses",
     "shortened",
     "significant",
+    "skip_paths_data",
+    "skip_paths_plotly",
     "theme",
 ]

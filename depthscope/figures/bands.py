@@ -17,8 +17,8 @@ def banded_run(arrays: Mapping[str, xr.DataArray], focus: str | None) -> xr.Data
     return next((array for array in ordered if len(set(array["residual_block"].values.tolist())) > 1), None)
 
 
-def _blocks(banded: xr.DataArray, normalised: bool) -> list[tuple[int, float, float]]:
-    """Return (block, left, right) along the depth axis."""
+def blocks_along(banded: xr.DataArray, normalised: bool) -> list[tuple[int, float, float]]:
+    """Return (block, left, right) along the depth axis, in sublayers or, normalised, from 0 to 1."""
     blocks = banded["residual_block"].values
     size = len(blocks) if normalised else 1
     shift = 0.0 if normalised else 0.5
@@ -33,7 +33,7 @@ def _blocks(banded: xr.DataArray, normalised: bool) -> list[tuple[int, float, fl
 
 
 def band_shapes(banded: xr.DataArray | None, normalised: bool, look: Look) -> list[dict[str, Any]]:
-    blocks = [] if banded is None else _blocks(banded, normalised)
+    blocks = [] if banded is None else blocks_along(banded, normalised)
     return [
         {
             "type": "rect",
@@ -54,4 +54,6 @@ def band_shapes(banded: xr.DataArray | None, normalised: bool, look: Look) -> li
 def band_names(banded: xr.DataArray | None, normalised: bool) -> list[dict[str, Any]]:
     if banded is None:
         return []
-    return [{"block": block, "x0": left, "x1": right} for block, left, right in _blocks(banded, normalised)]
+    return [
+        {"block": block, "x0": left, "x1": right} for block, left, right in blocks_along(banded, normalised)
+    ]

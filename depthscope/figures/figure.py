@@ -10,6 +10,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from depthscope.figures.block_boundaries import BoundaryOptions, block_boundaries_data
+from depthscope.figures.block_boundaries_plotly import block_boundaries_plotly
+from depthscope.figures.depth_attention import DepthAttentionOptions, depth_attention_data
+from depthscope.figures.depth_attention_plotly import depth_attention_plotly
 from depthscope.figures.depth_map import MapOptions, depth_map_data
 from depthscope.figures.depth_map_plotly import depth_map_plotly
 from depthscope.figures.depth_profile import ProfileOptions, depth_profile_data
@@ -19,7 +23,11 @@ from depthscope.figures.limits import limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.loss_plotly import loss_plotly
+from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
+from depthscope.figures.outer_state_plotly import outer_state_plotly
 from depthscope.figures.readable import ReadableRun
+from depthscope.figures.skip_paths import SkipPathOptions, skip_paths_data
+from depthscope.figures.skip_paths_plotly import skip_paths_plotly
 from depthscope.figures.theme import ThemeName, theme
 from depthscope.figures.typed import untyped
 
@@ -57,6 +65,34 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             plotly=loss_plotly,
             scaled=False,
         ),
+        "block-boundaries": Figure(
+            shows="the state by position in block, or what changes at block boundaries over steps",
+            options=BoundaryOptions,
+            data=block_boundaries_data,
+            plotly=block_boundaries_plotly,
+            scaled=False,
+        ),
+        "depth-attention": Figure(
+            shows="weight and contribution of every source in every target's read, side by side",
+            options=DepthAttentionOptions,
+            data=depth_attention_data,
+            plotly=depth_attention_plotly,
+            scaled=False,
+        ),
+        "skip-paths": Figure(
+            shows="distant sources weighted well above uniform, as arcs over depth",
+            options=SkipPathOptions,
+            data=skip_paths_data,
+            plotly=skip_paths_plotly,
+            scaled=False,
+        ),
+        "outer-state": Figure(
+            shows="energies of a wide outer state by block",
+            options=OuterStateOptions,
+            data=outer_state_data,
+            plotly=outer_state_plotly,
+            scaled=False,
+        ),
     }
 )
 
@@ -92,12 +128,26 @@ def figure(
     `options` are the figure's own (`depthscope.figures.ProfileOptions`, ...). ValueError when no run has
     anything to draw: it gives each run's reason.
     """
-    data = figure_data(name, runs, **options)
+    return drawn_figure(name, figure_data(name, runs, **options), log=log, theme_name=theme_name)
+
+
+def drawn_figure(
+    name: str,
+    data: Labelled,
+    *,
+    log: bool = True,
+    theme_name: ThemeName = "light",
+    slots: Mapping[str, int] | None = None,
+) -> go.Figure:
+    """Return numbers that `figure_data` gave as a plotly figure; ValueError when there are none.
+
+    `slots` are the runs' colours by id, counted from 1; None: in the order of the runs drawn.
+    """
     if not data.arrays:
         reasons = "; ".join(f"{data.names[run]}: {reason}" for run, reason in data.absent.items())
         raise ValueError(f"figure {name!r} has nothing to draw: {reasons or 'no runs were given'}")
-    look = Look(theme=theme(theme_name))
-    chosen = FIGURES[name]
+    look = Look(theme=theme(theme_name), slots=slots or {})
+    chosen = _look_up(name)
     if not chosen.scaled:
         return go.Figure(untyped(chosen.plotly(data, look=look)))
     signed = data.attributes["signed"]

@@ -13,10 +13,11 @@ from playwright.sync_api import Page
 PANELS = ("profile", "gradient", "loss", "maps")
 _SETTLED = """() => {
   const ds = window.depthscope;
-  if (!ds || !ds.busy || !ds.catalogue.root) return false;
-  return ["profile", "gradient", "loss", "maps"].every((panel) => {
-    const gd = document.querySelector(`#graph-${panel} .js-plotly-plot`);
-    return gd && gd._fullData && gd._fullLayout && gd.layout.meta && !ds.busy(panel);
+  if (!ds || !ds.settled || !ds.catalogue.root || !ds.settled()) return false;
+  const plots = [...document.querySelectorAll(".body:not([hidden]) .panel:not([hidden]) .graph")];
+  return plots.every((graph) => {
+    const gd = graph.querySelector(".js-plotly-plot");
+    return gd && gd._fullData && gd._fullLayout && gd.layout.meta;
   });
 }"""
 _COLOURS = """async (data) => {
@@ -76,7 +77,7 @@ class AppPage:
               const gd = document.querySelector(`#graph-${panel} .js-plotly-plot`);
               const trace = gd._fullData.find((entry) => entry.meta.run === id && entry.meta.role === role);
               const plain = (row) => Array.from(row, (value) => (Number.isFinite(value) ? value : null));
-              return role === "map" ? Array.from(trace.z, plain) : plain(trace.y);
+              return trace.type === "heatmap" ? Array.from(trace.z, plain) : plain(trace.y);
             }""",
             [panel, run, role],
         )

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 def test_the_page_opens_on_the_newest_step_of_all_runs_with_the_stores_values(
     page: AppPage, address: str, root: Path
 ) -> None:
-    page.open(address)
+    page.open(f"{address}depth")
     assert page.state()["runs"] == ["plain", "blocks", "short"]
     for name, last in (("plain", 300), ("blocks", 300), ("short", 200)):
         run = open_run(root / name)
@@ -32,7 +32,7 @@ def test_the_page_opens_on_the_newest_step_of_all_runs_with_the_stores_values(
 
 
 def test_two_runs_picked_and_the_step_moved_show_those_runs_at_that_step(page: AppPage, address: str) -> None:
-    page.open(address)
+    page.open(f"{address}depth")
     page.page.get_by_role("checkbox", name="Show short").click()
     page.settle()
     page.page.keyboard.press("ArrowLeft")
@@ -52,7 +52,7 @@ def test_two_runs_picked_and_the_step_moved_show_those_runs_at_that_step(page: A
 
 
 def test_a_deep_link_restores_the_whole_state(page: AppPage, address: str) -> None:
-    page.open(address)
+    page.open(f"{address}depth")
     ids = page.ids()
     query = (
         f"runs={ids['blocks']},{ids['plain']}&base={ids['blocks']}&focus={ids['plain']}&metric=state_rms&mode=ratio"
@@ -86,11 +86,11 @@ def test_a_link_with_nonsense_opens_the_page_all_the_same(page: AppPage, address
         f"{address}nowhere?runs=gone&metric=<b>&mode=x&step=-3&pins=a,1e9,,&scale=cubic&base=%00&align=1"
     )
     assert page.state()["metric"] == "state_logrms"
-    assert "No run is selected." in page.page.locator("#empty-profile").inner_text()
+    assert "No run is selected." in page.page.locator("#empty-cards").inner_text()
 
 
 def test_a_click_on_a_map_column_goes_to_its_step(page: AppPage, address: str) -> None:
-    page.open(address)
+    page.open(f"{address}depth")
     place = page.page.evaluate(
         """() => {
           const gd = document.querySelector("#graph-maps .js-plotly-plot");
@@ -110,7 +110,7 @@ def test_a_click_on_a_map_column_goes_to_its_step(page: AppPage, address: str) -
 
 
 def test_difference_to_the_baseline_by_key_and_by_star(page: AppPage, address: str) -> None:
-    page.open(address)
+    page.open(f"{address}depth")
     page.page.keyboard.press("b")
     page.settle()
     np.testing.assert_allclose(page.drawn("profile", "blocks"), np.ones(8), atol=1e-5)
@@ -128,7 +128,7 @@ def test_difference_to_the_baseline_by_key_and_by_star(page: AppPage, address: s
 def test_a_quantity_that_a_run_lacks_is_named_and_one_that_all_lack_says_how_to_record_it(
     page: AppPage, address: str
 ) -> None:
-    page.open(address)
+    page.open(f"{address}depth")
     page.page.locator('[data-value="fresh"]').click()
     page.wait_title("profile", "Fresh share")
     page.settle()
@@ -164,7 +164,7 @@ def test_a_pinned_step_is_drawn_beside_the_current_one(page: AppPage, address: s
 
 
 def test_there_is_no_upload_button_and_no_mode_bar(page: AppPage, address: str) -> None:
-    page.open(address)
+    page.open(f"{address}depth")
     for panel in PANELS:
         page.page.locator(f"#graph-{panel}").hover()
         config = page.page.evaluate(

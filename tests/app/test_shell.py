@@ -19,7 +19,7 @@ def test_a_live_run_grows_on_the_page_and_the_zoom_stays(page: AppPage, serve: S
     writer = start(tmp_path / "growing")
     for step in (0, 10):
         writer.append("fast", step, rows(step, 8))
-    page.open(serve(tmp_path))
+    page.open(serve(tmp_path) + "depth")
     assert "live" in page.page.locator("[data-row]").inner_text()
     loss = page.page.locator("#graph-loss .nsewdrag").first.bounding_box()
     assert loss is not None
@@ -54,7 +54,7 @@ def test_a_live_run_grows_on_the_page_and_the_zoom_stays(page: AppPage, serve: S
 def test_the_theme_follows_the_system_until_it_is_switched(browser: Browser, address: str) -> None:
     context = browser.new_context(color_scheme="dark", viewport={"width": 1440, "height": 900})
     page = AppPage(context.new_page())
-    page.open(address)
+    page.open(f"{address}depth")
     assert page.page.evaluate("() => document.documentElement.dataset.theme") == "dark"
     line = "() => document.querySelector('#graph-profile .js-plotly-plot')._fullData[0].line.color"
     assert page.page.evaluate(line) == "#4C9FE6"
@@ -63,7 +63,7 @@ def test_the_theme_follows_the_system_until_it_is_switched(browser: Browser, add
     page.settle()
     page.page.get_by_role("button", name="Switch between light and dark").click()
     page.until(f"() => ({line})() === '#4C9FE6'")
-    page.open(address)
+    page.open(f"{address}depth")
     assert page.page.evaluate("() => document.documentElement.dataset.theme") == "dark", "the choice is kept"
     assert page.troubles == []
     context.close()
@@ -105,7 +105,7 @@ def test_the_page_fits_without_scrolling_and_no_labels_overlap(
 
 
 def test_keys_do_what_the_help_says(page: AppPage, address: str) -> None:
-    page.open(address)
+    page.open(f"{address}depth")
     page.page.keyboard.press("?")
     help_text = page.page.locator("#help").inner_text()
     assert "difference to the baseline" in help_text
@@ -130,7 +130,7 @@ def test_runs_that_see_other_numbers_of_tokens_a_step_are_told_apart(
 ) -> None:
     record(tmp_path / "a", config={"tokens_per_step": 64})
     record(tmp_path / "b", config={"tokens_per_step": 32})
-    page.open(serve(tmp_path))
+    page.open(serve(tmp_path) + "depth")
     assert page.page.locator("#warning-profile").inner_text() == "tokens per step differ"
     page.page.locator('[data-value="tokens"]').click()
     page.settle()
@@ -139,7 +139,7 @@ def test_runs_that_see_other_numbers_of_tokens_a_step_are_told_apart(
 
 
 def test_every_control_has_a_name_and_can_be_reached_by_tab(page: AppPage, address: str) -> None:
-    page.open(address)
+    page.open(f"{address}depth")
     nameless = page.page.evaluate(
         """() => [...document.querySelectorAll("button, a, input, select, [role=slider]")].filter((element) =>
           !(element.getAttribute("aria-label") || element.textContent.trim() || element.labels?.length
@@ -161,7 +161,7 @@ def test_a_run_that_cannot_be_read_is_named_and_the_others_are_shown(
     record(tmp_path / "fine")
     record(tmp_path / "torn")
     (tmp_path / "torn" / "rank00000" / "data.zarr" / "zarr.json").write_text("{")
-    page.open(serve(tmp_path))
+    page.open(serve(tmp_path) + "depth")
     assert page.state()["runs"] == ["fine"]
     row = page.page.locator('[data-row]:has-text("torn")')
     assert "unreadable" in row.inner_text()
@@ -172,7 +172,7 @@ def test_a_run_that_cannot_be_read_is_named_and_the_others_are_shown(
 def test_a_folder_without_runs_says_how_to_record_one_and_shows_it_when_it_comes(
     page: AppPage, serve: Serve, tmp_path: Path
 ) -> None:
-    page.open(serve(tmp_path))
+    page.open(serve(tmp_path) + "depth")
     assert "depthscope demo" in page.page.locator("#empty-profile").inner_text()
     record(tmp_path / "first")
     page.wait_step(300)
@@ -182,13 +182,13 @@ def test_a_folder_without_runs_says_how_to_record_one_and_shows_it_when_it_comes
 def test_run_names_are_shown_as_they_are_typed(page: AppPage, serve: Serve, tmp_path: Path) -> None:
     name = "<img src=x onerror=alert(1)> %{y} &amp;"
     record(tmp_path / "odd", name=name)
-    page.open(serve(tmp_path))
+    page.open(serve(tmp_path) + "depth")
     assert page.page.locator(".run-name").inner_text() == name
     assert page.page.locator("img").count() == 0
 
 
 def test_the_step_bar_shows_the_learning_rates_phases(page: AppPage, address: str) -> None:
-    page.open(address)
+    page.open(f"{address}depth")
     page.until("() => document.querySelectorAll('.phase').length === 3")
     assert page.page.locator("#slider-phases").inner_text().split() == ["warm-up", "constant", "decay"]
 
@@ -196,7 +196,7 @@ def test_the_step_bar_shows_the_learning_rates_phases(page: AppPage, address: st
 def test_behind_a_prefix_the_page_works(page: AppPage, serve: Serve, root: Path) -> None:
     place = serve(root, prefix="/proxy/8050/")
     assert place.endswith("/proxy/8050/")
-    page.open(place)
+    page.open(f"{place}depth")
     assert page.page.url.split("?")[0] == place or page.page.url.startswith(place)
     np.testing.assert_allclose(page.drawn("profile", "plain"), state(300, 8), rtol=1e-6)
 
@@ -204,7 +204,7 @@ def test_behind_a_prefix_the_page_works(page: AppPage, serve: Serve, root: Path)
 def test_an_unexpected_error_becomes_a_toast_and_the_panels_stay(
     page: AppPage, address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    page.open(address)
+    page.open(f"{address}depth")
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a fault of ours")

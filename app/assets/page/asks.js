@@ -7,9 +7,13 @@
   const shown = {};        // panel -> {key, versions}
   const PATIENCE = 6000;   // ms; an answer that failed shows a toast, and the panel may ask again
   const LOADING = 300;
+  const READ_SLOWLY = ["findings", "cards", "sentences", "summary", "about", "recorded", "config", "missing"];
   const FINDINGS_EVERY = 10000;   // ms; findings are read, so they do not change with every new row
 
-  const OTHER_QUANTITY = ["fresh", "write"];   // modes that show another quantity than the menu's
+  /** What each page brings: questions(view, common) by panel, and what it does when an answer arrived. */
+  ds.pages = {};
+  ds.definePage = (name, page) => { ds.pages[name] = page; };
+  ds.pageOf = (panel) => document.getElementById(`panel-${panel}`)?.closest("[data-of]")?.dataset.of;
 
   const versionsOf = (view) => Object.fromEntries(view.runs.map((run) => [run.id, run.version]));
 
@@ -17,15 +21,10 @@
   const questions = (view) => {
     const runs = view.runs.map((run) => run.id);
     const common = { runs, theme: ds.theme(), end: view.end };
-    const depth = { ...common, base: view.base, mode: view.mode, scale: view.scale, range: view.range, align: view.align };
-    const moment = { step: view.following ? null : view.shownStep, pins: view.pins, focus: view.focus };
     return {
       timeline: { runs },
-      findings: { runs, base: view.base },
-      profile: { ...depth, ...moment, metric: view.metric },
-      gradient: { ...depth, ...moment, metric: "grad_write_rms", mode: OTHER_QUANTITY.includes(view.mode) ? "absolute" : view.mode },
-      loss: { ...common, scale: view.scale, focus: view.focus },
-      maps: { ...depth, metric: view.metric },
+      ...(view.page === "overview" ? {} : { findings: { runs: view.page === "run" && view.focus ? [view.focus] : runs, base: view.base, page: view.page } }),
+      ...(ds.pages[view.page]?.questions(view, common) || {}),
     };
   };
 
@@ -36,20 +35,21 @@
     const same = before && before.key === wish.key;
     const changed = same ? Object.keys(wish.versions).filter((id) => wish.versions[id] !== before.versions[id]) : null;
     if (same && changed.length === 0) return;
-    if (same && panel === "findings" && performance.now() - before.at < FINDINGS_EVERY) return;
+    if (same && READ_SLOWLY.includes(panel) && performance.now() - before.at < FINDINGS_EVERY) return;
     const since = performance.now();
     pending[panel] = { key: wish.key, since };
     if (!same) window.setTimeout(() => {
       if (pending[panel]?.since === since) document.getElementById(`panel-${panel}`)?.classList.add("waiting");
     }, LOADING);
     window.dash_clientside.set_props(`ask-${panel}`, {
-      data: { ...wish.question, key: wish.key, versions: wish.versions, changed, shape: before?.shape ?? "",
+      data: { ...wish.question, panel, key: wish.key, versions: wish.versions, changed, shape: before?.shape ?? "",
         zoom: zooms[panel]?.subject === subject(wish.question) ? zooms[panel].axes : {} },
     });
   };
 
   ds.onChange((view) => {
     const versions = versionsOf(view);
+    for (const panel of Object.keys(wanted)) delete wanted[panel];   // the last page's wishes go with it
     for (const [panel, question] of Object.entries(questions(view))) {
       wanted[panel] = { question, key: JSON.stringify(question), versions };
       send(panel);
@@ -59,7 +59,8 @@
   // Zoom: plotly forgets it when the figure's own range moves, and with live data it does. So the page keeps
   // it, sends it with every ask while the subject stays, and gives it up on a double click.
   const zooms = {};        // panel -> {subject, axes}
-  const subject = ({ runs, metric, mode, scale }) => JSON.stringify([runs, metric, mode, scale]);
+  const subject = ({ runs, metric, mode, scale, targets, cell, shown: run }) =>
+    JSON.stringify([runs, metric, mode, scale, targets, cell, run]);
 
   ds.zoomed = (panel, gd, event) => {
     const names = [...new Set(Object.keys(event).map((key) => /^([xy]axis\d*)\.range/.exec(key)?.[1]).filter(Boolean))];
@@ -83,6 +84,9 @@
     document.getElementById(`panel-${panel}`)?.classList.remove("waiting");
     send(panel);
   };
+
+  /** Whether everything that the page wants is there. */
+  ds.settled = () => ds.page !== null && Object.keys(wanted).every((panel) => !ds.busy(panel));
 
   /** Whether a panel has not yet got what it wants. */
   ds.busy = (panel) => Boolean(pending[panel]) || !shown[panel] || wanted[panel]?.key !== shown[panel]?.key;

@@ -4,7 +4,10 @@
   let live = true;
   let finding = 0;
 
-  const toggleDifference = () => ds.change({ mode: ds.state.mode === "difference" ? "absolute" : "difference" });
+  const toggleDifference = () => {
+    const [name, plain] = ds.page === "attention" ? ["weights", "mean"] : ["mode", "absolute"];
+    ds.change({ [name]: ds.state[name] === "difference" ? plain : "difference" });
+  };
   const toggleLog = () => ds.change({ scale: ds.state.scale === "log" ? "linear" : "log" });
   const help = () => {
     const dialog = document.getElementById("help");
@@ -26,7 +29,8 @@
     const all = [...document.querySelectorAll("#findings .finding")];
     finding = Math.min(finding, Math.max(all.length - 1, 0));
     all.forEach((entry, i) => { entry.hidden = i !== finding; });
-    document.getElementById("finding-count").textContent = all.length ? `Finding ${finding + 1} of ${all.length}` : "Findings";
+    document.getElementById("finding-count").textContent = all.length ? `Finding ${finding + 1} of ${all.length}` : "No finding here";
+    document.querySelector(".finding-bar").classList.toggle("one", all.length < 2);
   };
 
   const actions = {
@@ -48,11 +52,28 @@
     help,
     "finding-previous": () => turnFinding(-1),
     "finding-next": () => turnFinding(1),
-    evidence: (data) => ds.change({ metric: data.metric, mode: "absolute", step: Number(data.step), focus: data.run || ds.state.focus }),
+    page: (data) => ds.goToPage(data.page),
+    "show-cell": (data) => ds.goToPage("attention", { cell: data.cell, focus: data.cell.split(":")[0], only: "all" }),
+    // First largest first, then smallest first, then as the drawer has the runs.
+    sort: (data) => ds.change({ sort: ds.state.sort === `-${data.key}` ? data.key : ds.state.sort === data.key ? "" : `-${data.key}` }),
+    export: () => { if (ds.canExport()) document.getElementById("export").showModal(); },
+    "close-export": () => document.getElementById("export").close(),
+    "save-export": () => ds.saveExport(),
+    table: (data) => ds.showTable(data.panel),
+    "save-table": () => ds.saveTable(),
+    "close-table": () => document.getElementById("data").close(),
+    cell: (data) => ds.change({ cell: data.cell }),
+    evidence: (data) => ds.goToPage(data.page || ds.page, {
+      ...(data.metric ? { metric: data.metric, mode: "absolute" } : {}),
+      ...(data.cell ? { cell: data.cell } : {}),
+      step: Number(data.step),
+      focus: data.run || ds.state.focus,
+    }),
     "close-toast": () => window.dash_clientside.set_props("toast", { children: [] }),
   };
 
   document.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;   // a tab opened beside this one
     const control = event.target.closest?.("[data-action]");
     if (!control || control.getAttribute("aria-disabled") === "true") return;
     if (control.tagName === "A") event.preventDefault();
@@ -73,6 +94,7 @@
     l: toggleLog,
     p: () => ds.pinStep(),
     "/": () => document.getElementById("search").focus(),
+    e: () => actions.export(),
     "?": help,
   };
   document.addEventListener("keydown", (event) => {
@@ -88,6 +110,7 @@
       if (event.key === "Escape") event.target.blur();
       return;
     }
+    if (document.getElementById("data")?.open || document.getElementById("export")?.open) return;
     if (document.getElementById("help")?.open && event.key !== "?") return;
     if (event.key === " " && event.target.closest?.("button, a")) return;
     if (/^[1-9]$/.test(event.key)) return document.querySelectorAll("nav .page-tab")[Number(event.key) - 1]?.click();
@@ -104,7 +127,7 @@
       control.setAttribute("aria-pressed", String(ds.state[control.dataset.name]) === control.dataset.value ? "true" : "false");
     for (const menu of document.querySelectorAll("select[data-name]")) menu.value = ds.state[menu.dataset.name];
     const one = view.runs.length < 2;
-    document.querySelector('[data-action="set"][data-value="difference"]')
+    document.querySelector('[data-name="mode"][data-value="difference"]')
       ?.setAttribute("title", one ? "Select a second run to compare with the baseline" : "log2 of the ratio to the baseline (b)");
   };
   ds.onChange(press);
@@ -144,6 +167,7 @@
     if (!started) {
       started = true;
       ds.readAddress();
+      ds.showPage();
       const menu = document.querySelector('select[data-name="metric"]');
       if (![...menu.options].some((option) => option.value === ds.state.metric)) ds.state.metric = menu.options[0].value;
     }

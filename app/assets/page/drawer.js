@@ -23,8 +23,9 @@
       ? make("span", { class: "run-name" }, run.name)
       : button("focus-run", run, { class: "run-name", title: run.name, "aria-current": isFocus ? "true" : null }, run.name);
     const status = make("span", { class: `status status-${run.status}` }, make("span", { class: "dot" }), run.status);
-    const right = run.problem || ds.missing[run.id] || run.kind;
-    const classes = ["run", selected ? "selected" : "", isFocus ? "focused" : "", run.problem ? "broken" : ""];
+    const lacks = run.lacks?.[view.page] || (view.page === "depth" ? ds.missing[run.id] : "");
+    const right = run.problem || lacks || run.kind;
+    const classes = ["run", selected ? "selected" : "", run.lacks?.[view.page] ? "lacking" : "", isFocus ? "focused" : "", run.problem ? "broken" : ""];
     return make("li", { class: classes.filter(Boolean).join(" "), "data-row": run.id, title: run.problem || null },
       check, make("span", { class: "run-title" }, name, star),
       make("span", { class: "run-step" }, run.last_step === null ? "" : ds.count(run.last_step)),
@@ -45,7 +46,8 @@
       list.querySelector(`[data-action="${place[0]}"][data-run="${place[1]}"]`)?.focus();
     const all = ds.catalogue.runs.length;
     const found = search ? `${wanted.length} of ${all} runs` : `${all} ${all === 1 ? "run" : "runs"}`;
-    document.getElementById("runs-count").textContent = `${found}, ${view.runs.length} selected`;
+    const shown = view.able.length < view.runs.length ? `${view.able.length} shown here` : `${view.runs.length} selected`;
+    document.getElementById("runs-count").textContent = `${found}, ${shown}`;
   };
   ds.onChange(draw);
 

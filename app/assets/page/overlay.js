@@ -18,7 +18,7 @@
   /** The step a run stands at: its newest row at or before the step shown. */
   const standsAt = (run, view) => {
     const steps = drawn("profile")?.layout.meta.steps || {};
-    if (view.align !== "step" && steps[run] !== undefined && steps[run] >= 0) return steps[run];
+    if (view.page === "depth" && view.align !== "step" && steps[run] !== undefined && steps[run] >= 0) return steps[run];
     const entry = ds.catalogue.runs.find((other) => other.id === run);
     return Math.min(view.shownStep, entry?.last_step ?? view.shownStep);
   };
@@ -63,31 +63,15 @@
         named ? `block ${band.block}` : String(band.block)));
   };
 
-  const profile = (panel) => {
-    const gd = drawn(panel);
-    const overlay = document.getElementById(`overlay-${panel}`);
-    if (!gd) return fill(overlay, []);
-    const { xaxis } = gd._fullLayout;
-    const sublayers = Math.abs(xaxis.range[1] - xaxis.range[0]) <= 1.01
-      ? Math.max(...Object.values(gd.layout.meta.layers).map((entry) => entry.kinds.length))
-      : Math.abs(xaxis.range[1] - xaxis.range[0]);
-    gd.classList.toggle("no-markers", xaxis._length / sublayers < MARKER_ROOM);
-    fill(overlay, [...bandNames(gd), ...endLabels(gd)]);
-  };
-
-  const loss = (view) => {
-    const gd = drawn("loss");
-    const overlay = document.getElementById("overlay-loss");
-    if (!gd) return fill(overlay, []);
+  /** The cursor at the step a run stands at, with its number on top; nothing outside the axis. */
+  const cursor = (gd, run, view) => {
     const { xaxis, yaxis } = gd._fullLayout;
-    const x = xaxis.l2p(standsAt(view.base, view));
-    const cursor = x < -0.5 || x > xaxis._length + 0.5 ? [] : [
+    const x = xaxis.l2p(standsAt(run, view));
+    return x < -0.5 || x > xaxis._length + 0.5 ? [] : [
       make("span", { class: "cursor", style: { left: px(xaxis._offset + x), top: px(yaxis._offset), height: px(yaxis._length) } }),
-      make("span", { class: "cursor-label strong", style: { left: px(xaxis._offset + x) } }, ds.count(standsAt(view.base, view))),
+      make("span", { class: "cursor-label strong", style: { left: px(xaxis._offset + x) } }, ds.count(standsAt(run, view))),
     ];
-    fill(overlay, [...cursor, ...endLabels(gd)]);
   };
-
   const oneMap = (gd, entry, view) => {
     const xaxis = gd._fullLayout[`xaxis${entry.axis}`];
     const yaxis = gd._fullLayout[`yaxis${entry.axis}`];
@@ -106,13 +90,15 @@
     return [title, ...view.pins.flatMap((pin) => line("map-pin", pin)), ...line("map-cursor", step), ...(inside(x) ? [number] : [])];
   };
 
-  const maps = (view) => {
-    const gd = drawn("maps");
-    const overlay = document.getElementById("overlay-maps");
-    if (!gd) return fill(overlay, []);
+  /** Names, cursors and pins over maps with steps to the right. */
+  const mapOverlay = (gd, view, overlay) => {
     overlay.classList.toggle("signed", Boolean(gd.layout.meta.signed));
-    fill(overlay, gd.layout.meta.maps.flatMap((entry) => oneMap(gd, entry, view)));
-    // The number of the step gives way where a map's name needs the room.
+    window.requestAnimationFrame(() => hideCovered(overlay));
+    return gd.layout.meta.maps.flatMap((entry) => oneMap(gd, entry, view));
+  };
+
+  /** The number of the step gives way where a map's name needs the room. */
+  const hideCovered = (overlay) => {
     const titles = [...overlay.querySelectorAll(".map-title")].map((title) => title.getBoundingClientRect());
     for (const number of overlay.querySelectorAll(".cursor-label")) {
       const box = number.getBoundingClientRect();
@@ -121,12 +107,25 @@
     }
   };
 
-  ds.drawOverlays = (view = ds.resolve()) => {
-    for (const panel of ["profile", "gradient"]) profile(panel);
-    loss(view);
-    maps(view);
+  Object.assign(ds, { drawn, px, standsAt, endLabels, bandNames, cursor, mapOverlay });
+
+  // Painters: what lies over a panel's plot, drawn again with every draw, and where `onState` with every change.
+  const painters = {};
+  ds.paint = (panel, paint, { onState = true } = {}) => { painters[panel] = { paint, onState }; };
+
+  const draw = (panel, view) => {
+    const overlay = document.getElementById(`overlay-${panel}`);
+    if (!overlay || overlay.closest("[hidden]")) return;
+    const gd = drawn(panel);
+    if (!gd) return fill(overlay, []);
+    fill(overlay, painters[panel].paint(gd, view, overlay));
   };
-  ds.onChange((view) => { loss(view); maps(view); });
+
+  ds.repaint = (panels) => { for (const panel of panels) draw(panel, ds.resolve()); };
+  ds.drawOverlays = (view = ds.resolve()) => { for (const panel of Object.keys(painters)) draw(panel, view); };
+  ds.onChange((view) => {
+    for (const [panel, { onState }] of Object.entries(painters)) if (onState) draw(panel, view);
+  });
 
   /** Called when a graph has its figure: from then on overlays follow every draw and zoom. */
   ds.follow = (panel) => {

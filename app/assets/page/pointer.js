@@ -24,8 +24,16 @@
     return `sublayer ${layer}, ${kind}${block}`;
   };
 
+  // A page says what hovering its figures tells: four lines of text, for each kind of figure (`meta.panel`).
+  const tellers = {};
+  const clicks = {};
+  ds.onHover = (kind, describe) => { tellers[kind] = describe; };
+  ds.onClick = (panel, act) => { clicks[panel] = act; };
+  ds.nameOf = nameOf;
+
   const describe = (gd, point) => {
     const meta = gd.layout.meta;
+    if (tellers[meta.panel]) return tellers[meta.panel](point, meta);
     const { run, role, step, kind, text } = point.data.meta || {};
     if (role === "reference") return [threeDigits(point.y), text, "equal uncorrelated writes", ""];
     if (role === "map") {
@@ -41,8 +49,9 @@
   ds.stepUnder = (run, point) => ds.nearestStep([{ id: run }], point.x) ?? Math.round(point.x);
 
   const show = (gd, event) => {
-    const point = event.points[0];
-    const [value, run, where, when] = describe(gd, point);
+    const said = describe(gd, event.points[0]);
+    if (!said) return;
+    const [value, run, where, when] = said;
     const tip = document.getElementById("tooltip");
     tip.replaceChildren(make("div", {}, make("strong", {}, value), ` ${run}`), ...[where, when].filter(Boolean).map((line) => make("div", {}, line)));
     tip.hidden = false;
@@ -60,9 +69,6 @@
     gd.on("plotly_relayout", (event) => ds.zoomed(panel, gd, event));
     gd.on("plotly_doubleclick", () => ds.unzoom(panel, gd));
     gd.addEventListener("mouseleave", hide);
-    if (panel === "maps") gd.on("plotly_click", (event) => {
-      const point = event.points.find((entry) => entry.data.meta?.role === "map");
-      if (point) ds.goTo(ds.stepUnder(point.data.meta.run, point));
-    });
+    gd.on("plotly_click", (event) => { if (event.points.length) clicks[panel]?.(event.points[0]); });
   };
 })();

@@ -102,7 +102,7 @@
     if (view.shownStep >= view.last) ds.goTo(0);
     playing = window.setInterval(() => {
       const now = ds.resolve();
-      if (ds.busy("profile")) return;
+      if (!ds.settled()) return;
       const next = ds.stepAfter(now.runs, now.shownStep + 1);
       if (next === null || now.shownStep >= now.last) stop();
       else ds.change({ step: next });

@@ -1,0 +1,123 @@
+/* Depth attention: one map panel a run, the cell that is followed over steps, what hovering says. */
+(() => {
+  const ds = (window.depthscope = window.depthscope || {});
+  const { make, px, fill } = ds;
+  const MAPS = ["attention-1", "attention-2", "attention-3", "attention-4"];
+  const SERIES = ["cell-weight", "cell-contribution"];
+
+  /** The runs whose maps are shown: the chosen one, else all that have maps; without any, the first has the reason. */
+  const mapped = (view) => {
+    const chosen = view.able.filter((run) => view.only === "all" || run.id === view.only);
+    const runs = chosen.length ? chosen : view.able;
+    return (runs.length ? runs : view.runs.slice(0, 1)).slice(0, MAPS.length);
+  };
+
+  const chosenCell = (view) => {
+    const [run, target, source] = (view.cell || "").split(":");
+    const held = mapped(view).some((entry) => entry.id === run);
+    return held && /^\d+$/.test(target) && /^\d+$/.test(source) ? { run, cell: [Number(target), Number(source)] } : null;
+  };
+
+  ds.definePage("attention", {
+    questions: (view, common) => {
+      const maps = mapped(view);
+      const runs = (view.able.length ? maps : view.runs).map((run) => run.id);
+      const step = view.following ? null : view.shownStep;
+      const asked = {
+        ...common, runs, step, base: view.base, align: view.align, targets: view.targets, weights: view.weights,
+        pins: view.weights === "difference" ? view.pins : [],
+      };
+      const cell = chosenCell(view);
+      const focus = maps.find((run) => run.id === view.focus) || maps[0];
+      const followed = cell?.run ?? focus?.id ?? null;
+      const one = { ...common, runs: followed ? [followed] : [], shown: followed, step, cell: cell?.cell ?? null };
+      const questions = Object.fromEntries(maps.map((run, i) => [MAPS[i], { ...asked, shown: run.id }]));
+      if (!maps.length) questions[MAPS[0]] = { ...asked, shown: null };
+      for (const panel of SERIES) questions[panel] = one;
+      questions.distant = { ...one, cell: null, targets: view.targets };
+      return questions;
+    },
+  });
+
+  const rather = (label, value, pressed) => make("button", {
+    type: "button", class: "segment", "data-action": "set", "data-name": "only", "data-value": value,
+    "aria-pressed": pressed ? "true" : "false",
+  }, label);
+
+  // As many panels as maps; the ones with more sources get more room. Their samples and the choice of runs.
+  ds.onChange((view) => {
+    if (view.page !== "attention") return;
+    const maps = mapped(view);
+    const grid = document.getElementById("attention-maps");
+    MAPS.forEach((panel, i) => {
+      document.getElementById(`panel-${panel}`).hidden = i >= Math.max(maps.length, 1);
+      fill(document.getElementById(`sample-${panel}`), maps[i] && view.able.length ? [ds.lineSample(maps[i])] : []);
+    });
+    const most = Math.max(...maps.map((run) => run.sources), 1);
+    const columns = maps.slice(0, 2).map((run) => (run.sources * 2 > most ? "656fr" : "500fr"));
+    grid.style.gridTemplateColumns = columns.join(" ") || "1fr";
+    grid.classList.toggle("many", maps.length > 2);
+    const only = view.able.some((run) => run.id === view.only) ? view.only : "all";
+    const names = view.able.slice(0, MAPS.length).map((run) => rather(run.name, run.id, run.id === only));
+    const all = rather(view.able.length === 2 ? "Both runs" : "All runs", "all", only === "all");
+    fill(document.getElementById("only"), view.able.length > 1 ? [all, ...names] : []);
+  });
+
+  /** The mark of the followed cell, in both maps of its run. */
+  const selected = (gd) => {
+    const cells = ds.drawn(SERIES[0])?.layout.meta.cells || {};
+    const parts = [];
+    for (const [run, map] of Object.entries(gd.layout.meta.maps)) {
+      const cell = cells[run];
+      const row = cell ? map.targets.indexOf(cell.target) : -1;
+      if (row < 0) continue;
+      for (const trace of gd._fullData.filter((entry) => entry.type === "heatmap" && entry.meta.run === run)) {
+        const xaxis = gd._fullLayout[trace.xaxis.replace("x", "xaxis")];
+        const yaxis = gd._fullLayout[trace.yaxis.replace("y", "yaxis")];
+        const [left, right, top, bottom] = [
+          xaxis.l2p(cell.source - 0.5), xaxis.l2p(cell.source + 0.5), yaxis.l2p(row - 0.5), yaxis.l2p(row + 0.5),
+        ];
+        if (right < 0 || left > xaxis._length || bottom < 0 || top > yaxis._length) continue;
+        parts.push(make("span", { class: "cell-mark", style: {
+          left: px(xaxis._offset + left), top: px(yaxis._offset + top), width: px(right - left), height: px(bottom - top),
+        } }));
+      }
+    }
+    return parts;
+  };
+  for (const panel of MAPS) {
+    ds.paint(panel, selected);
+    ds.onClick(panel, (point) => {
+      const { run, role } = point.data.meta || {};
+      if (role !== "weight" && role !== "contribution") return;
+      const map = ds.drawn(panel).layout.meta.maps[run];
+      ds.change({ cell: `${run}:${map.targets[point.y]}:${point.x}`, focus: run });
+    });
+  }
+  for (const panel of SERIES) ds.paint(panel, (gd, view) => {
+    const run = Object.keys(gd.layout.meta.cells)[0];
+    if (panel === SERIES[0]) window.requestAnimationFrame(() => ds.repaint(MAPS));
+    return run ? ds.cursor(gd, run, view) : [];
+  });
+
+  ds.onHover("attention", (point, meta) => {
+    const { run, role } = point.data.meta || {};
+    const map = meta.maps[run];
+    if (!map) return null;
+    const when = `step ${ds.count(map.step)}`;
+    if (role === "entropy") return [ds.threeDigits(point.x), ds.nameOf(run), `entropy of ${map.target_names[point.y]}, 1 is uniform`, when];
+    if (role.startsWith("mass")) return [ds.threeDigits(point.y), ds.nameOf(run), `mean ${role.slice(5)} of ${map.source_names[point.x]}`, when];
+    const sources = map.n_sources[point.y];
+    const part = map.partial[point.y] === point.x ? " (partial)" : "";
+    const uniform = role === "weight" ? `, uniform ${ds.threeDigits(1 / sources)}` : "";
+    return [
+      ds.threeDigits(point.z), ds.nameOf(run),
+      `${map.target_names[point.y]} reads ${map.source_names[point.x]}${part}, ${role}${uniform}`, when,
+    ];
+  });
+  ds.onHover("series", (point, meta) => {
+    const run = point.data.meta?.run;
+    const cell = meta.cells[run];
+    return cell ? [ds.threeDigits(point.y), ds.nameOf(run), `${cell.target_name} reads ${cell.source_name}, ${meta.part}`, `step ${ds.count(point.x)}`] : null;
+  });
+})();

@@ -1,0 +1,222 @@
+"""Depth attention, the answers: from a panel's ask to what the panel shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isnan
+from typing import Any
+
+from dash import html
+
+from depthscope.app.absent import definition, why_empty
+from depthscope.app.answer import Answer
+from depthscope.app.key import hatch_key, kind_keys, scale_key
+from depthscope.app.panel import empty_words, table_rows
+from depthscope.app.reading import CachedRun
+from depthscope.app.state import Ask
+from depthscope.figures import (
+    PARTS,
+    CellSeriesOptions,
+    DepthAttentionOptions,
+    DistantSource,
+    Labelled,
+    Limits,
+    Look,
+    attention_limits,
+    cell_series_data,
+    cell_series_plotly,
+    depth_attention_data,
+    depth_attention_plotly,
+    distant_sources,
+    is_difference,
+    shortened,
+    theme,
+)
+
+_LISTED = 5
+_SHORT = {"embedding": "emb"}
+
+
+def attention_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -> Answer:
+    """Answer for the maps of one run; all runs of the ask share the colour scale."""
+    shown = _shown(ask, runs)
+    data = depth_attention_data([shown], options(ask, runs))
+    look = Look(theme=theme(ask.theme), slots=slots, focus=ask.focus, host="page")
+    if not data.arrays:
+        everyone = depth_attention_data(runs, options(ask, runs))
+        return Answer(title=_title(ask, shown, everyone), empty=why_empty(everyone, "depth_attention"))
+    limits = common_limits(ask, runs)
+    figure = depth_attention_plotly(data, look=look, limits=limits)
+    array = next(iter(data.arrays.values()))
+    axis = array.attrs["source_axis"]
+    sources = f"source: embedding and {'residual blocks' if axis == 'block' else 'sublayer outputs'}"
+    note = _view_note(ask, runs, shown) or sources
+    crashed = f"crashed at step {shown.last_step}" if shown.status == "crashed" else ""
+    step = int(array["step"].values)
+    return Answer(
+        title=shortened(shown.name, 28),
+        note=f"{note}, step {step:,}",
+        figure=figure,
+        warning=", ".join(filter(None, (crashed, array.attrs["contribution_absent"]))),
+        definition=definition("depth_attention"),
+        key=_key(figure, limits, data),
+    )
+
+
+def series_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int], *, part: str) -> Answer:
+    """Answer for one cell over steps: its weight, or its contribution."""
+    shown = _shown(ask, runs)
+    quantity = "depth_attention" if part == "weight" else "depth_contribution"
+    title = part.capitalize()
+    cell = ask.cell or _first_cell(shown)
+    if cell is None:
+        everything = depth_attention_data([shown], DepthAttentionOptions())
+        words = why_empty(everything, "depth_attention") if everything.absent else _pick_a_cell()
+        return Answer(title=title, empty=words, definition=definition(quantity))
+    data = cell_series_data([shown], CellSeriesOptions(target=cell[0], source=cell[1]))
+    if not data.arrays:
+        return Answer(title=title, empty=_pick_a_cell(), definition=definition(quantity))
+    array = next(iter(data.arrays.values()))
+    note = f"{array['target_name'].values}, {array['source_name'].values}"
+    look = Look(theme=theme(ask.theme), slots=slots, host="page")
+    if part == "contribution" and "depth_contribution" not in shown.quantities:
+        reason = shown.missing.get("depth_contribution", "the contribution was not recorded")
+        return Answer(
+            title=title, note=note, empty=empty_words(f"{reason}."), definition=definition(quantity)
+        )
+    steps = array["step"].values
+    place = int((steps <= ask.step).sum()) - 1 if ask.step is not None else len(steps) - 1
+    value = float(array.sel(part=part).values[place]) if place >= 0 else float("nan")
+    return Answer(
+        title=title,
+        note=note,
+        figure=cell_series_plotly(data, look=look, part=part, end=ask.end),
+        definition=definition(quantity),
+        key=[html.Strong(_fixed(value, 2), className="value")],
+    )
+
+
+def distant_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -> Answer:
+    """Answer for the distant sources that one run weights most at the step shown."""
+    shown = _shown(ask, runs)
+    title = "Distant sources"
+    data = depth_attention_data([shown], DepthAttentionOptions(step=ask.step, targets=ask.targets))
+    if not data.arrays:
+        return Answer(title=title, empty=why_empty(data, "depth_attention"))
+    found = distant_sources(next(iter(data.arrays.values())), shown.layout.sources, most=_LISTED)
+    if not found:
+        words = empty_words("No target here reads four sources or more, so none is called distant.")
+        return Answer(title=title, note=shortened(shown.name, 20), empty=words)
+    head = [("target", ""), ("source", "")]
+    head += [(name, "number") for name in ("distance", "weight", "contribution", "× uniform")]
+    link = html.A("All skip paths", href="paths", className="link", **_to_page("paths"))
+    return Answer(
+        title=title,
+        note=f"{shortened(shown.name, 20)}, by weight",
+        rows=table_rows(head, [_distant_row(shown.id, entry) for entry in found]),
+        key=[link],
+    )
+
+
+def options(ask: Ask, runs: Sequence[CachedRun]) -> DepthAttentionOptions:
+    """Return what the figure shows for an ask; a difference goes to the first pinned step if there is one."""
+    reference = None
+    if ask.view == "difference":
+        reference = ask.pins[0] if ask.pins else _first_step(ask, runs)
+    return DepthAttentionOptions(
+        step=ask.step,
+        targets=ask.targets,
+        view=ask.view,
+        reference_step=reference,
+        baseline=ask.base,
+        align=ask.align,
+    )
+
+
+def common_limits(ask: Ask, runs: Sequence[CachedRun]) -> dict[str, Limits]:
+    """Return the colour ranges of both parts from the newest records of all runs: they stand while steps move."""
+    asked = options(ask, runs)
+    newest = DepthAttentionOptions(
+        view=asked.view, reference_step=asked.reference_step, baseline=asked.baseline
+    )
+    arrays = list(depth_attention_data(runs, newest).arrays.values())
+    signed = {"weight": is_difference(ask.view), "contribution": True}
+    found = {part: attention_limits(arrays, part, signed=signed[part]) for part in PARTS}
+    return {part: limits for part, limits in found.items() if limits is not None}
+
+
+def _first_step(ask: Ask, runs: Sequence[CachedRun]) -> int | None:
+    """Return the step to take off where no step is pinned: the first, unless every run matches the baseline's map."""
+    base = next((run for run in runs if run.id == ask.base), None)
+    if base is not None and len(runs) > 1 and all(run.layout.sources == base.layout.sources for run in runs):
+        return None
+    steps = [run.steps("slow") for run in runs if "slow" in run.streams]
+    return min((int(found[0]) for found in steps if found.size), default=None)
+
+
+def _shown(ask: Ask, runs: Sequence[CachedRun]) -> CachedRun:
+    return next((run for run in runs if run.id == ask.shown), runs[0])
+
+
+def _title(ask: Ask, shown: CachedRun, data: Labelled) -> str:
+    return shortened(shown.name, 28) if data.arrays else "Depth attention"
+
+
+def _view_note(ask: Ask, runs: Sequence[CachedRun], shown: CachedRun) -> str:
+    if ask.view == "spread":
+        return "weight: std over tokens"
+    if ask.view == "uniform":
+        return "minus 1/sources"
+    if ask.view == "local":
+        return "newest source and embedding hidden"
+    if ask.view != "difference":
+        return ""
+    reference = options(ask, runs).reference_step
+    base = next((run for run in runs if run.id == ask.base), shown)
+    return f"minus step {reference:,}" if reference is not None else f"minus {shortened(base.name, 18)}"
+
+
+def _key(figure: Mapping[str, Any], limits: Mapping[str, Limits], data: Labelled) -> list[Any]:
+    parts: list[Any] = []
+    for part, axis in zip(PARTS, ("coloraxis", "coloraxis2"), strict=True):
+        if part in limits:
+            scale = figure["layout"][axis]["colorscale"]
+            label = "spread" if part == "weight" and data.attributes["mode"] == "spread" else part
+            parts.append(scale_key(scale, limits[part], label=label, swatches=7))
+    partial = html.Span([html.Span(html.Span(), className="partial-mark"), "partial block"], className="key")
+    return [*parts, hatch_key("unreachable"), partial, *kind_keys()]
+
+
+def _pick_a_cell() -> list[Any]:
+    return empty_words("No cell is chosen.", "Click one in a map to follow it over steps.")
+
+
+def _first_cell(run: CachedRun) -> tuple[int, int] | None:
+    """Return the distant source with the largest weight in the newest record, else the last target's embedding."""
+    arrays = depth_attention_data([run], DepthAttentionOptions()).arrays
+    if not arrays:
+        return None
+    found = distant_sources(next(iter(arrays.values())), run.layout.sources, most=1)
+    return (found[0].target, found[0].source) if found else (len(run.layout.sources), 0)
+
+
+def _distant_row(run: str, entry: DistantSource) -> list[Any]:
+    cell = {"data-action": "cell", "data-cell": f"{run}:{entry.target}:{entry.source}"}
+    label = f"Follow {entry.target_name}, {entry.source_name} over steps"
+    return [
+        html.Button(entry.target_name, type="button", className="cell-link", title=label, **cell),
+        entry.source_name,
+        str(entry.distance),
+        _fixed(entry.weight, 2),
+        _fixed(entry.contribution, 2),
+        _fixed(entry.times_uniform, 1),
+    ]
+
+
+def _fixed(value: float, digits: int) -> str:
+    """Write a share with the same number of digits in every row."""
+    return "–" if isnan(value) else f"{value:.{digits}f}".replace("-", "−")
+
+
+def _to_page(name: str) -> dict[str, str]:
+    return {"data-action": "page", "data-page": name}

@@ -1,0 +1,228 @@
+"""Depth attention, drawn for paper: weight and contribution side by side, as in the paper's Figure 8."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from depthscope.figures.colours_paper import (
+    MOST_CELLS,
+    Scale,
+    colour_bar,
+    draw_cells,
+    missing_handles,
+    staircase,
+)
+from depthscope.figures.depth_attention import PARTS, attention_limits
+from depthscope.figures.labelled import Labelled
+from depthscope.figures.limits import Range
+from depthscope.figures.paper import Sheet, bare, depth_ticks, kind_handles, legend, panel_title
+from depthscope.figures.ticks import layer_ticks
+
+_DOT = 2.0
+_NUMBER = 0.11
+"""Inches that a number needs beside others."""
+_EMBEDDING = 0.24
+"""Inches from the middle of `emb` to that of the next number."""
+_MOST_DOTS = 40
+"""Targets of a map above which the marks of attention and MLP are left out."""
+
+
+def depth_attention_paper(
+    panels: Mapping[str, Labelled], sheet: Sheet, *, log: bool = False, scale: Range = "shared"
+) -> Figure:
+    """Return a pair of maps for each run: one pair in a row on a column, two on a wide sheet.
+
+    All runs share the two colour ranges; with `scale` ``own`` each run has its own pair of bars.
+    """
+    (data,) = panels.values()
+    runs = list(data.arrays)
+    pairs = min(len(runs), 2) if sheet.wide else 1
+    down = -(-len(runs) // pairs)
+    own = scale == "own" and len(runs) > 1
+    height = 0.1 + down * 2.15 + (0.5 * down if own else 0.5)
+    figure = sheet.figure(height)
+    ratios = [ratio for _ in range(down) for ratio in (1.0, 0.045)] if own else [1.0] * down + [0.045]
+    grid = figure.add_gridspec(len(ratios), 2 * pairs, height_ratios=ratios)
+    vectors = sum(array.size for array in data.arrays.values()) <= MOST_CELLS
+    scales = _scales(data, list(data.arrays.values()))
+    meshes: dict[str, Any] = {}
+    for place, (run, array) in enumerate(data.arrays.items()):
+        row, column = divmod(place, pairs)
+        used = _scales(data, [array]) if own else scales
+        for side, part in enumerate(PARTS):
+            axes = figure.add_subplot(grid[row * (2 if own else 1), 2 * column + side])
+            shown = array.sel(part=part)
+            meshes[part] = _map(
+                axes,
+                shown,
+                used[part],
+                sheet,
+                vectors=vectors,
+                labelled=side == 0,
+                room=sheet.width / (2 * pairs) - 0.35,
+            )
+            name = sheet.name(run, max(8, sheet.letters(sheet.width / 2 / pairs) - 10))
+            panel_title(axes, sheet, f"{name}, weight" if side == 0 else part)
+            if own:
+                bar = figure.add_subplot(grid[row * 2 + 1, 2 * column + side])
+                words = [_label(data, part), "own range"]
+                room = sheet.width / (2 * pairs) - 0.2
+                colour_bar(figure, meshes[part], sheet, used[part], words, room=room, inside=bar)
+    if not own:
+        for side, part in enumerate(PARTS):
+            bar = figure.add_subplot(grid[-1, side * pairs : (side + 1) * pairs])
+            words = [_label(data, part), "one range for all runs" if len(runs) > 1 else ""]
+            colour_bar(
+                figure, meshes[part], sheet, scales[part], words, room=sheet.width / 2 - 0.2, inside=bar
+            )
+    legend(figure, sheet, _handles(data, sheet))
+    return figure
+
+
+def _scales(data: Labelled, arrays: list[xr.DataArray]) -> dict[str, Scale]:
+    found = {}
+    for part in PARTS:
+        signed = part == "contribution" or bool(data.attributes["signed"])
+        limits = attention_limits(arrays, part, signed=signed)
+        low, high = (0.0, 1.0) if limits is None else (limits.low, limits.high)
+        found[part] = Scale(
+            low=low,
+            high=high,
+            log=False,
+            signed=signed,
+            clips_low=limits is not None and limits.clips_low,
+            clips_high=limits is not None and limits.clips_high,
+        )
+    return found
+
+
+def _label(data: Labelled, part: str) -> str:
+    view = data.attributes["mode"]
+    if part == "weight":
+        return {"spread": "weight: spread over tokens", "uniform": "weight − uniform"}.get(view, "weight")
+    return "contribution − uniform" if view == "uniform" else "contribution"
+
+
+def _map(
+    axes: Axes, array: xr.DataArray, scale: Scale, sheet: Sheet, *, vectors: bool, labelled: bool, room: float
+) -> Any:
+    bare(axes, sheet, grid=False)
+    targets, sources = array.shape
+    mesh = draw_cells(
+        axes,
+        array.values,
+        np.arange(sources + 1) - 0.5,
+        np.arange(targets + 1) - 0.5,
+        scale,
+        sheet,
+        vectors=vectors,
+    )
+    staircase(axes, np.asarray(array["reachable"].values, dtype=bool), sheet, left=-0.5, top=-0.5)
+    starts = np.flatnonzero(array["starts_block"].values)
+    if starts.size <= targets // 2:
+        axes.hlines(starts - 0.5, -0.5, sources - 0.5, color=sheet["surface"], linewidth=0.8)
+    partial = np.asarray(array["partial"].values)
+    held = np.flatnonzero(partial >= 0)
+    if held.size and targets <= _MOST_DOTS:
+        axes.plot(
+            partial[held],
+            held,
+            ".",
+            color=sheet["surface"],
+            markersize=1.8,
+            markeredgecolor=sheet["text"],
+            markeredgewidth=0.25,
+            linestyle="none",
+        )
+    axes.set_xlim(-0.5, sources - 0.5)
+    axes.set_ylim(targets - 0.5, -0.5)
+    _source_ticks(axes, array, room)
+    _target_ticks(axes, array, sheet, labelled)
+    return mesh
+
+
+def _source_ticks(axes: Axes, array: xr.DataArray, room: float) -> None:
+    """Label `emb` and the blocks or sublayers behind it that neither touch it nor one another in `room` inches."""
+    sources = array.sizes["source"]
+    each = room / sources
+    numbers = list(range(1, sources))
+    if each < _NUMBER:
+        numbers = layer_ticks(sources - 1, [0] * (sources - 1))
+        while len(numbers) > 2 and (numbers[-1] - numbers[-2]) * each < 2 * _NUMBER:
+            numbers = numbers[::-2][::-1]
+    numbers = [number for number in numbers if number * each > _EMBEDDING]
+    axes.set_xticks([0, *numbers], ["emb", *(str(number) for number in numbers)])
+    axes.set_xlabel(f"source {array.attrs['source_axis']}", labelpad=1)
+
+
+def _target_ticks(axes: Axes, array: xr.DataArray, sheet: Sheet, labelled: bool) -> None:
+    """Label targets by sublayer, the final read as `out`, with marks for attention and MLP beside the map."""
+    targets = np.asarray(array["target"].values)
+    kinds = np.asarray(array["target_kind"].values)
+    layers = targets[kinds != "output"]
+    starts = np.asarray(array["starts_block"].values)
+    blocks = np.cumsum(starts)[kinds != "output"].tolist()
+    wanted = depth_ticks(len(layers), blocks, room=1.6, apart=0.14)
+    if len(layers) > 2 and wanted[-1] == len(layers) and (kinds == "output").any():
+        wanted = wanted[:-1]  # it would touch `out`
+    places = [place - 1 for place in wanted]
+    texts = [str(layers[place]) for place in places]
+    for place in np.flatnonzero(kinds == "output"):
+        places.append(int(place))
+        texts.append("out")
+    axes.set_yticks(places, texts if labelled else [])
+    axes.tick_params(axis="y", length=0, pad=6)
+    if labelled:
+        axes.set_ylabel("target sublayer", labelpad=1)
+    if len(targets) > _MOST_DOTS:
+        return
+    grey = sheet["text-secondary"]
+    for kind, face in (("attention", grey), ("mlp", sheet["surface"])):
+        chosen = np.flatnonzero(kinds == kind)
+        axes.plot(
+            np.full(chosen.size, -0.04),
+            chosen,
+            transform=axes.get_yaxis_transform(),
+            clip_on=False,
+            linestyle="none",
+            marker="o",
+            markersize=_DOT,
+            markeredgewidth=0.5,
+            markeredgecolor=grey,
+            markerfacecolor=face,
+        )
+
+
+def _handles(data: Labelled, sheet: Sheet) -> list[Line2D | Patch]:
+    arrays = [array for array in data.arrays.values()]
+    small = [array for array in arrays if array.sizes["target"] <= _MOST_DOTS]
+    kinds = {str(kind) for array in small for kind in array["target_kind"].values}
+    handles: list[Line2D | Patch] = [*kind_handles(sheet, sorted(kinds))]
+    if any((array["partial"].values >= 0).any() for array in small):
+        handles.append(
+            Line2D(
+                [],
+                [],
+                linestyle="none",
+                marker=".",
+                markersize=3,
+                color=sheet["surface"],
+                markeredgecolor=sheet["text"],
+                markeredgewidth=0.4,
+                label="unfinished block",
+            )
+        )
+    reachable = any(not array["reachable"].values.all() for array in arrays)
+    hidden = any(bool(array["hidden"].values.any()) for array in arrays)
+    handles += missing_handles(sheet, unreachable=reachable, missing=False)
+    if hidden:
+        handles.append(Patch(facecolor=sheet["chart-hatch"], label="hidden"))
+    return handles

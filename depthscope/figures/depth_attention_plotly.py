@@ -1,0 +1,296 @@
+"""Depth attention, drawn by plotly: for each run weight map, entropy bars, contribution map, mass below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from depthscope.figures.attention_marks import block_gaps, hatched, kind_dots, partial_dots
+from depthscope.figures.depth_attention import PARTS, attention_limits
+from depthscope.figures.labelled import Labelled
+from depthscope.figures.limits import Limits
+from depthscope.figures.look import Look, axis, frame, with_alpha
+from depthscope.figures.names import plotly_text
+from depthscope.figures.ticks import layer_ticks
+from depthscope.figures.typed import typed
+
+_FEW_SOURCES = 3
+_MASS_TOP = 0.135
+_MAP_BOTTOM = 0.168
+_MOST_TICKS = 8
+_MOST_APART = 60
+_BETWEEN_RUNS = 0.05
+
+
+def depth_attention_plotly(
+    data: Labelled, *, look: Look, limits: Mapping[str, Limits] | None = None
+) -> dict[str, Any]:
+    """Return a plotly figure (as a dict) of `depth_attention_data`; the app draws one run a figure.
+
+    `limits` are the ends of the colour scales by part; None takes them from the runs drawn.
+    """
+    signed = {"weight": bool(data.attributes["signed"]), "contribution": True}
+    arrays = list(data.arrays.values())
+    if limits is None:
+        found = {part: attention_limits(arrays, part, signed=signed[part]) for part in PARTS}
+        limits = {part: ends for part, ends in found.items() if ends is not None}
+    layout = frame(look, left=52, top=22, right=14, bottom=38)
+    layout |= {"bargap": 0.35, "showlegend": False}
+    for number, part in enumerate(PARTS):
+        layout[_name("coloraxis", number)] = _colours(signed[part], limits.get(part), look)
+    traces: list[dict[str, Any]] = []
+    shapes: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    width = (1 - _BETWEEN_RUNS * (len(arrays) - 1)) / max(len(arrays), 1)
+    for place, (run, array) in enumerate(data.arrays.items()):
+        left = place * (width + _BETWEEN_RUNS)
+        axes = _Axes(place, left, width, wide=array.sizes["source"] > 12)
+        layout |= axes.described(array, look, mass=_mass_range(arrays))
+        traces += _traces(run, array, axes, look)
+        shapes += block_gaps(array, axes.weight, axes.rows, look)
+        shapes += block_gaps(array, axes.contribution, axes.rows, look)
+        notes += _words(axes, look)
+        if look.host == "alone":
+            name = plotly_text(data.names.get(run, run))
+            notes.append(_note(name, left, 1.0, look, shift=14, colour="text"))
+            layout["margin"]["t"] = 36
+    layout |= {
+        "shapes": shapes,
+        "annotations": notes,
+        "meta": {
+            "panel": "attention",
+            "signed": signed["weight"],
+            "view": data.attributes["mode"],
+            "maps": {run: _described(array) for run, array in data.arrays.items()},
+        },
+    }
+    return {"data": traces, "layout": layout}
+
+
+class _Axes:
+    """The axes of one run, by what they carry, and where they lie."""
+
+    def __init__(self, place: int, left: float, width: float, *, wide: bool) -> None:
+        names = [_name("", 4 * place + number) for number in range(4)]
+        self.weight, self.entropy, self.contribution, self.gutter = (f"x{name}" for name in names)
+        self.rows, self.mass = (f"y{_name('', 2 * place + number)}" for number in range(2))
+        gutter, bars, gap = (0.022, 0.085, 0.05) if wide else (0.036, 0.115, 0.06)
+        size = (1 - gutter - bars - gap - 0.018) / 2
+        edges = np.cumsum([0, gutter, size, 0.018, bars, gap, size])
+        self._domains = {
+            self.gutter: (edges[0], edges[1]),
+            self.weight: (edges[1], edges[2]),
+            self.entropy: (edges[3], edges[4]),
+            self.contribution: (edges[5], edges[6]),
+        }
+        self._left, self._width = left, width
+
+    def domain(self, name: str) -> list[float]:
+        low, high = self._domains[name]
+        return [float(self._left + self._width * low), float(min(self._left + self._width * high, 1.0))]
+
+    def described(self, array: xr.DataArray, look: Look, mass: list[float]) -> dict[str, Any]:
+        """Return the layout entries of all axes."""
+        ticks, texts = source_ticks(array)
+        title = f"source {array.attrs['source_axis']}"
+        sources = [-0.5, array.sizes["source"] - 0.5]
+        rows, labels = target_ticks(array)
+        common: dict[str, Any] = {"range": sources, "tickvals": ticks, "ticktext": texts, "anchor": self.mass}
+        return {
+            _long(self.weight): axis(
+                look, ticks=True, title=title, domain=self.domain(self.weight), **common
+            ),
+            _long(self.contribution): axis(
+                look, ticks=True, title=title, domain=self.domain(self.contribution), **common
+            ),
+            _long(self.entropy): axis(
+                look,
+                ticks=True,
+                domain=self.domain(self.entropy),
+                range=[0, 1],
+                tickvals=[0, 1],
+                anchor=self.rows,
+                fixedrange=True,
+            ),
+            _long(self.gutter): axis(
+                look,
+                domain=self.domain(self.gutter),
+                range=[0, 1],
+                showticklabels=False,
+                anchor=self.rows,
+                fixedrange=True,
+            ),
+            _long(self.rows): axis(
+                look,
+                ticks=True,
+                domain=[_MAP_BOTTOM, 1],
+                range=[array.sizes["target"] - 0.5, -0.5],
+                tickvals=rows,
+                ticktext=labels,
+                anchor=self.gutter,
+            ),
+            _long(self.mass): axis(
+                look,
+                domain=[0, _MASS_TOP],
+                range=mass,
+                showticklabels=False,
+                anchor=self.weight,
+                fixedrange=True,
+            ),
+        }
+
+
+def source_ticks(array: xr.DataArray) -> tuple[list[int], list[str]]:
+    """Return the columns to label and their labels: ``emb``, then blocks or round sublayers."""
+    count = array.sizes["source"] - 1
+    if count <= _MOST_TICKS + 1:
+        chosen = list(range(1, count + 1))
+    elif array.attrs["source_axis"] == "sublayer":
+        chosen = [layer for layer in layer_ticks(count, [0] * count) if layer > 1]
+    else:
+        every = -(-count // _MOST_TICKS)
+        chosen = list(range(every, count + 1, every))
+    return [0, *chosen], ["emb", *map(str, chosen)]
+
+
+def target_ticks(array: xr.DataArray) -> tuple[list[int], list[str]]:
+    """Return the rows to label and their labels: the first rows of blocks, else round sublayers, and the output."""
+    targets = array["target"].values.tolist()
+    kinds = array["target_kind"].values.tolist()
+    rows = [row for row in range(len(targets)) if kinds[row] != "output"]
+    starts = [row for row in rows if array["starts_block"].values[row]]
+    if not starts and rows:
+        # Where only one kind is shown, the first row at or after a round number stands for it.
+        numbers = layer_ticks(targets[rows[-1]], [0] * targets[rows[-1]])[1:-1]
+        starts = [next(row for row in rows if targets[row] >= number) for number in numbers]
+    every = -(-len(starts) // _MOST_TICKS) or 1
+    chosen = [*rows[:1], *starts[::every]]
+    output = [row for row in range(len(targets)) if kinds[row] == "output"]
+    return [*chosen, *output], [*(str(targets[row]) for row in chosen), *("output" for _ in output)]
+
+
+def _traces(run: str, array: xr.DataArray, axes: _Axes, look: Look) -> list[dict[str, Any]]:
+    bar = look.theme["border-control"]
+    entropy = np.asarray(array["entropy"].values, dtype=np.float64)
+    few = np.asarray(array["n_sources"].values) <= _FEW_SOURCES
+    traces: list[dict[str, Any]] = []
+    for number, (part, x) in enumerate(zip(PARTS, (axes.weight, axes.contribution), strict=True)):
+        traces.append(
+            {
+                "type": "heatmap",
+                "x": typed(np.arange(array.sizes["source"], dtype=np.float64)),
+                "y": typed(np.arange(array.sizes["target"], dtype=np.float64)),
+                "z": typed(np.asarray(array.sel(part=part).values, dtype=np.float32)),
+                "xaxis": x,
+                "yaxis": axes.rows,
+                "coloraxis": _name("coloraxis", number),
+                "hoverongaps": False,
+                "hoverinfo": "none" if look.host == "page" else "x+y+z",
+                "meta": {"run": run, "role": part},
+            }
+        )
+        traces += hatched(~np.asarray(array["reachable"].values), (x, axes.rows), run, look)
+        traces += partial_dots(
+            array, (x, axes.rows), run, "map-cursor" if number == 0 else "text-secondary", look
+        )
+        traces.append(
+            {
+                "type": "bar",
+                "x": typed(np.arange(array.sizes["source"], dtype=np.float64)),
+                "y": typed(np.asarray(array["mass"].sel(part=part).values, dtype=np.float64)),
+                "xaxis": x,
+                "yaxis": axes.mass,
+                **_touching(array.sizes["source"]),
+                "marker": {"color": bar, "line": {"width": 0}},
+                "hoverinfo": "none" if look.host == "page" else "x+y",
+                "meta": {"run": run, "role": f"mass-{part}"},
+            }
+        )
+    traces.append(
+        {
+            "type": "bar",
+            "orientation": "h",
+            **_touching(entropy.size),
+            "x": typed(entropy),
+            "y": typed(np.arange(entropy.size, dtype=np.float64)),
+            "xaxis": axes.entropy,
+            "yaxis": axes.rows,
+            "marker": {"color": [with_alpha(bar, 0.4) if row else bar for row in few], "line": {"width": 0}},
+            "hoverinfo": "none" if look.host == "page" else "x+y",
+            "meta": {"run": run, "role": "entropy"},
+        }
+    )
+    return traces + kind_dots(array, (axes.gutter, axes.rows), run, look)
+
+
+def _touching(count: int) -> dict[str, float]:
+    """Many bars have no gaps: rounded to pixels, these would be stripes."""
+    return {"width": 1.0} if count > _MOST_APART else {}
+
+
+def _colours(signed: bool, limits: Limits | None, look: Look) -> dict[str, Any]:
+    ends = {} if limits is None else {"cmin": limits.low, "cmax": limits.high}
+    scale = look.theme.diverging() if signed else look.theme.sequential()
+    return {"colorscale": scale, "showscale": False, **ends}
+
+
+def _mass_range(arrays: list[xr.DataArray]) -> list[float]:
+    """One scale for the bars of all runs, left and right."""
+    values = [np.asarray(array["mass"].values) for array in arrays]
+    low = min([0.0, *(float(value.min()) for value in values if value.size)])
+    high = max([0.0, *(float(value.max()) for value in values if value.size)])
+    return [low, high if high > low else low + 1.0]
+
+
+def _words(axes: _Axes, look: Look) -> list[dict[str, Any]]:
+    heads = [(axes.weight, "weight"), (axes.entropy, "entropy"), (axes.contribution, "contribution")]
+    notes = [
+        _note(text, axes.domain(name)[0], 1.0, look, colour="text-secondary", shift=4) for name, text in heads
+    ]
+    left = axes.domain(axes.gutter)[0]
+    return [
+        *notes,
+        {**_note("target", left, 1.0, look, shift=4), "xanchor": "right", "xshift": -4},
+        {**_note("mass", left, _MASS_TOP / 2, look), "xanchor": "right", "yanchor": "middle", "xshift": -4},
+    ]
+
+
+def _note(
+    text: str, x: float, y: float, look: Look, *, shift: int = 0, colour: str = "text-muted"
+) -> dict[str, Any]:
+    return {
+        "text": text,
+        "xref": "paper",
+        "yref": "paper",
+        "x": x,
+        "y": y,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "yshift": shift,
+        "showarrow": False,
+        "font": {"size": 12, "color": look.theme[colour]},
+    }
+
+
+def _described(array: xr.DataArray) -> dict[str, Any]:
+    """What hover text and the mark of the selected cell need."""
+    return {
+        "step": int(array["step"].values),
+        "targets": array["target"].values.tolist(),
+        "target_names": array["target_name"].values.tolist(),
+        "source_names": array["source_name"].values.tolist(),
+        "n_sources": array["n_sources"].values.tolist(),
+        "partial": array["partial"].values.tolist(),
+    }
+
+
+def _name(stem: str, number: int) -> str:
+    return stem if number == 0 else f"{stem}{number + 1}"
+
+
+def _long(name: str) -> str:
+    """Return an axis's name in the layout: ``xaxis2`` for ``x2``."""
+    return f"{name[0]}axis{name[1:]}"

@@ -1,0 +1,154 @@
+"""Outer state over steps, drawn by plotly: a map of blocks by steps for each run, or one line a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from depthscope.figures.labelled import Labelled
+from depthscope.figures.limits import Limits, limits_of
+from depthscope.figures.look import Look, axis, frame
+from depthscope.figures.map_marks import column_edges
+from depthscope.figures.names import plotly_text, shortened
+from depthscope.figures.ticks import round_ticks, short_number
+from depthscope.figures.typed import typed
+
+MOST_MAPS = 6
+_GAP = 0.03
+
+
+def outer_map_plotly(
+    data: Labelled, *, look: Look, limits: Limits | None = None, end: int | None = None
+) -> dict[str, Any]:
+    """Return a plotly figure (as a dict) of `outer_history_data` as maps: blocks downward, steps to the right."""
+    shown = dict(list(data.arrays.items())[:MOST_MAPS])
+    order = list(data.arrays)
+    limits = limits if limits is not None else limits_of(shown.values())
+    layout = frame(look, left=44, top=24, right=16, bottom=40)
+    layout["coloraxis"] = {
+        "colorscale": look.theme.sequential(),
+        "showscale": look.host == "alone",
+        **({} if limits is None else {"cmin": limits.low, "cmax": limits.high}),
+    }
+    traces: list[dict[str, Any]] = []
+    maps: list[dict[str, Any]] = []
+    width = (1 - _GAP * (len(shown) - 1)) / max(len(shown), 1)
+    for place, (run, array) in enumerate(shown.items()):
+        suffix = "" if place == 0 else str(place + 1)
+        edges, blocks = column_edges(array), array.sizes["entry"]
+        last = max(float(edges[-1]), float(end or 0))
+        traces.append(
+            {
+                "type": "heatmap",
+                "x": typed(edges),
+                "y": typed(np.arange(1, blocks + 1, dtype=np.float64)),
+                "z": typed(np.asarray(array.values, dtype=np.float32)),
+                "xaxis": f"x{suffix}",
+                "yaxis": f"y{suffix}",
+                "coloraxis": "coloraxis",
+                "hoverongaps": False,
+                "hoverinfo": "none" if look.host == "page" else "x+y+z",
+                "meta": {"run": run, "role": "map"},
+            }
+        )
+        left = place * (width + _GAP)
+        ticks = round_ticks(max(float(edges[0]), 0.0), last, 4 if len(shown) < 3 else 2)
+        layout[f"xaxis{suffix}"] = axis(
+            look,
+            ticks=True,
+            title="step",
+            range=[float(edges[0]), last],
+            domain=[left, left + width],
+            anchor=f"y{suffix}",
+            tickvals=ticks,
+            ticktext=[short_number(tick) for tick in ticks],
+        )
+        layout[f"yaxis{suffix}"] = axis(
+            look,
+            ticks=True,
+            title="block" if place == 0 else "",
+            range=[blocks + 0.5, 0.5],
+            anchor=f"x{suffix}",
+            tickvals=list(range(1, blocks + 1, -(-blocks // 8))),
+        )
+        maps.append(_entry(run, array, suffix, data, look, order))
+    layout["meta"] = {
+        "panel": "outer",
+        "part": "map",
+        "maps": maps,
+        "left_out": len(data.arrays) - len(shown),
+    }
+    return {"data": traces, "layout": layout}
+
+
+def outer_line_plotly(data: Labelled, *, look: Look, end: int | None = None) -> dict[str, Any]:
+    """Return a plotly figure (as a dict) of `outer_history_data` of a quantity without blocks: one line a run."""
+    order = list(data.arrays)
+    newest = [int(array["step_end"].values[-1]) for array in data.arrays.values()]
+    last = max(newest + ([] if end is None else [end]), default=0) or 1
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": plotly_text(data.names.get(run, run)),
+            "x": typed(np.asarray(array["step_end"].values, dtype=np.float64)),
+            "y": typed(np.asarray(array.values[0], dtype=np.float64)),
+            "line": {"color": look.colour(run, order), "width": 2, "dash": look.dash(run, order)},
+            "hoverinfo": "none" if look.host == "page" else "x+y+name",
+            "meta": {"run": run, "role": "line"},
+        }
+        for run, array in data.arrays.items()
+    ]
+    values = np.concatenate([array.values[0] for array in data.arrays.values()] or [np.empty(0)])
+    finite = values[np.isfinite(values)]
+    high = 1.08 * float(finite.max()) if finite.size and finite.max() > 0 else 1.0
+    ticks, times = round_ticks(0, high, 4), round_ticks(0, last, 5)
+    layout = frame(look, left=44, top=20, right=104, bottom=40)
+    layout |= {
+        "xaxis": axis(
+            look,
+            ticks=True,
+            title="step",
+            range=[0, last],
+            tickvals=times,
+            ticktext=[short_number(time) for time in times],
+        ),
+        "yaxis": axis(
+            look,
+            grid=True,
+            range=[0, high],
+            tickvals=ticks,
+            ticktext=[short_number(tick) for tick in ticks],
+        ),
+        "meta": {
+            "panel": "outer",
+            "part": "line",
+            "focus": look.focus,
+            "labels": [
+                {
+                    "run": run,
+                    "slot": look.slot(run, order),
+                    "text": shortened(data.names.get(run, run), 22),
+                    "y": float(array.values[0][-1]) if np.isfinite(array.values[0][-1]) else None,
+                    "pin": False,
+                }
+                for run, array in data.arrays.items()
+            ],
+        },
+    }
+    return {"data": traces, "layout": layout}
+
+
+def _entry(
+    run: str, array: xr.DataArray, suffix: str, data: Labelled, look: Look, order: list[str]
+) -> dict[str, Any]:
+    """Describe a map for what the page draws over it."""
+    return {
+        "run": run,
+        "slot": look.slot(run, order),
+        "name": shortened(data.names.get(run, run), 24),
+        "axis": suffix,
+        "last": int(array["step_end"].values[-1]),
+    }

@@ -1,0 +1,83 @@
+"""Export from a page: the archive holds the figure that the command line writes, byte for byte."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from depthscope.report import export
+from depthscope.store import open_run
+from tests.app.conftest import Serve
+from tests.app.page import AppPage
+from tests.figures.mixing_runs import record_mixing, record_outer
+from tests.figures.runs import record
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kinds")
+    record(folder / "plain")
+    record_mixing(folder / "blocks", block=4)
+    record_mixing(folder / "full")
+    record_outer(folder / "wide")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def place(kinds: Path, serve_session: Serve) -> str:
+    return serve_session(kinds)
+
+
+def saved(page: AppPage, form: str) -> zipfile.ZipFile:
+    page.page.locator("#export-button").click()
+    page.page.locator('select[data-name="form"]').select_option(form)
+    with page.page.expect_download() as download:
+        page.page.locator('[data-action="save-export"]').click()
+    return zipfile.ZipFile(io.BytesIO(Path(download.value.path()).read_bytes()))
+
+
+def test_the_archive_holds_figure_numbers_caption_and_provenance(
+    page: AppPage, place: str, kinds: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    page.open(f"{place}attention?step=100")
+    archive = saved(page, "pdf")
+    assert archive.namelist() == [f"depth-attention.{form}" for form in ("csv", "json", "pdf", "tex")]
+    runs = [open_run(kinds / name) for name in ("blocks", "full")]
+    export("depth-attention", runs, tmp_path / "depth-attention.pdf", step=100)
+    ours = list(csv.reader(io.StringIO(archive.read("depth-attention.csv").decode())))
+    theirs = list(csv.reader(io.StringIO((tmp_path / "depth-attention.csv").read_text())))
+    assert ours == theirs
+    assert archive.read("depth-attention.pdf").startswith(b"%PDF")
+    told = archive.read("depth-attention.json").decode()
+    assert json.loads(told)["command"].startswith("depthscope export ")
+    assert str(kinds) not in told, "paths stay on the server"
+
+
+@pytest.mark.parametrize(
+    ("path", "figure"),
+    [
+        ("depth", "depth-profile"),
+        ("boundaries", "block-boundaries"),
+        ("paths", "skip-paths"),
+        ("outer", "outer-state"),
+    ],
+)
+def test_every_page_with_a_figure_exports_it(page: AppPage, place: str, path: str, figure: str) -> None:
+    page.open(f"{place}{path}?step=300")
+    assert f"{figure}.csv" in saved(page, "csv").namelist()
+
+
+def test_a_page_without_a_figure_says_so(page: AppPage, place: str) -> None:
+    page.open(place)
+    button = page.page.locator("#export-button")
+    assert button.get_attribute("aria-disabled") == "true"
+    page.page.keyboard.press("e")
+    assert not page.page.locator("#export").is_visible()

@@ -1,0 +1,178 @@
+"""`depthscope export`: writes what the library's function writes, and answers wrong input with what to type."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from depthscope.cli import main
+from tests.cli.conftest import Type, write_small
+
+
+def test_it_writes_figure_numbers_provenance_and_caption_and_says_where(
+    typed: Type, runs: Path, tmp_path: Path
+) -> None:
+    found = typed(
+        "export",
+        runs,
+        "--figure",
+        "depth-profile",
+        "--quantity",
+        "state_rms",
+        "--step",
+        "15",
+        "-o",
+        "new/f.pdf",
+    )
+    assert (found.code, found.err) == (0, "")
+    assert found.out.split() == ["new/f.pdf", "new/f.tex", "new/f.csv", "new/f.json"]
+    with (tmp_path / "new" / "f.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["run"], row["step"]) for row in rows] == [("flat", "10")] * 6 + [("steep", "10")] * 6
+    assert [float(row["value"]) for row in rows[6:]] == [2 * layer**2 for layer in range(1, 7)]
+    told = json.loads((tmp_path / "new" / "f.json").read_text("utf-8"))
+    assert told["command"] == (
+        f"depthscope export {runs} --figure depth-profile --step 15 --quantity state_rms -o new/f.pdf"
+    )
+
+
+def test_further_options_and_a_baseline(typed: Type, runs: Path, tmp_path: Path) -> None:
+    words = (
+        "export",
+        runs / "flat",
+        "--figure",
+        "depth-profile",
+        "--quantity",
+        "state_rms",
+        "--mode",
+        "difference",
+    )
+    found = typed(*words, "--baseline", runs / "steep", "--option", "pins=0,10", "--linear", "-o", "f.csv")
+    assert (found.code, found.err) == (0, "")
+    with (tmp_path / "f.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["run"] == "flat"]
+    assert [row["step"] for row in rows[::6]] == ["20", "0", "10"]
+    assert float(rows[1]["value"]) == pytest.approx(-1)  # log2(2 / 4) at sublayer 2
+
+
+def test_runs_that_are_left_out_are_named_and_do_not_stop_the_others(
+    typed: Type, runs: Path, tmp_path: Path
+) -> None:
+    write_small(tmp_path / "fresh", records=0)
+    words = ("--figure", "depth-map", "--quantity", "state_rms", "-o", "f.svg")
+    found = typed("export", runs / "flat", tmp_path / "fresh", *words)
+    assert found.code == 0
+    assert "fresh is not in the figure: no step is recorded yet" in found.err
+
+
+def test_the_list_of_figures(typed: Type) -> None:
+    found = typed("export", "--list")
+    assert found.code == 0
+    for name in (
+        "depth-profile",
+        "depth-map",
+        "depth-attention",
+        "block-boundaries",
+        "skip-paths",
+        "outer-state",
+    ):
+        assert f"\n{name} " in f"\n{found.out}"
+    assert "view=mean|spread|uniform|local|difference" in found.out
+
+
+WRONG = [
+    (
+        ("--figure", "depth-profil", "-o", "f.pdf"),
+        "no figure is called 'depth-profil'; did you mean depth-profile",
+    ),
+    (("--figure", "depth-map", "--quantity", "state_rsm", "-o", "f.pdf"), "did you mean state_rms"),
+    (("--figure", "depth-map", "--quantity", "loss", "-o", "f.pdf"), "loss is over nothing but step"),
+    (("--figure", "depth-attention", "-o", "f.pdf"), "flat: the design has no depth attention"),
+    (("--figure", "outer-state", "-o", "f.pdf"), "flat: outer energy was not recorded"),
+    (("--figure", "depth-map", "-o", "f.docx"), "f.docx ends in .docx; expected one of .pdf"),
+    (("--figure", "depth-map", "--width", "3 feet", "-o", "f.pdf"), "expected column or text, or a number"),
+    (("--figure", "depth-map", "--mode", "ratios", "-o", "f.pdf"), "did you mean ratio"),
+    (
+        ("--figure", "depth-map", "--step", "3", "-o", "f.pdf"),
+        "depth-map has no option 'step'; it takes quantity",
+    ),
+    (
+        ("--figure", "skip-paths", "--option", "top=many", "-o", "f.pdf"),
+        "top is 'many'; expected a whole number",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "told"), WRONG, ids=[told for _, told in WRONG])
+def test_wrong_input_is_answered_in_words_and_writes_nothing(
+    words: tuple[str, ...],
+    told: str,
+    runs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(runs / "flat"), *words]) == 1
+    assert told in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("left", ["RUN", "--figure NAME", "-o FILE"])
+def test_what_is_missing_is_named(left: str, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = {"RUN": [str(runs)], "--figure NAME": ["--figure", "depth-map"], "-o FILE": ["-o", "f.pdf"]}
+    assert main(["export", *(word for name, words in parts.items() if name != left for word in words)]) == 2
+    assert f"{left} is missing" in capsys.readouterr().err
+
+
+def test_paths_that_are_no_run(typed: Type, runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").touch()
+    for text, told in (
+        (runs / "flatt", f"Did you mean {runs / 'flat'}?"),
+        ("empty", "no run at or below empty: the folder is empty"),
+        ("notes.txt", "notes.txt is a file"),
+    ):
+        found = typed("export", text, "--figure", "depth-map", "-o", "f.pdf")
+        assert found.code == 1
+        assert told in found.err
+
+
+def test_a_run_of_a_newer_format(typed: Type, tmp_path: Path) -> None:
+    path = write_small(tmp_path / "newer")
+    record = json.loads((path / "run.json").read_text("utf-8"))
+    (path / "run.json").write_text(json.dumps({**record, "format": 99}), "utf-8")
+    for text in (path, tmp_path):
+        found = typed("export", text, "--figure", "depth-map", "-o", "f.pdf")
+        assert found.code == 1
+        assert "has format 99; this depthscope reads formats up to 1" in found.err
+        assert "pip install -U depthscope" in found.err
+
+
+def test_places_that_cannot_be_written(typed: Type, runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    found = typed("export", runs, "--figure", "depth-map", "--quantity", "state_rms", "-o", "file/f.pdf")
+    assert found.code == 1
+    assert "file" in found.err
+    assert "Choose another place" in found.err
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    found = typed("export", runs, "--figure", "depth-map", "--quantity", "state_rms", "-o", "closed/f.pdf")
+    if os.geteuid() == 0:  # root writes anywhere
+        assert found.code == 0
+    else:
+        assert found.code == 1
+        assert "Choose a place that you may write to" in found.err
+    closed.chmod(stat.S_IRWXU)
+
+
+def test_an_option_without_a_value(typed: Type, runs: Path) -> None:
+    found = typed("export", runs, "--figure", "depth-map", "--option", "columns", "-o", "f.pdf")
+    assert found.code == 2
+    assert "--option columns is not of the form KEY=VALUE" in found.err

@@ -1,0 +1,100 @@
+"""Captions state quantity, norm, reduction, steps, block size and seeds, as LaTeX that compiles as it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from depthscope.quantities import QUANTITIES
+from depthscope.report import export
+from depthscope.report.latex import escaped, mathematics
+from depthscope.store import Run
+
+Runs = dict[str, Run]
+
+
+def caption(name: str, runs: list[Run], folder: Path, width: str = "column", **options: object) -> str:
+    export(name, runs, folder / "f.pdf", width, **options)
+    return (folder / "f.tex").read_text("utf-8")
+
+
+def test_a_profile_s_caption_states_all_that_a_reader_needs(runs: Runs, tmp_path: Path) -> None:
+    text = caption("depth-profile", [runs["prenorm"], runs["block"]], tmp_path, step=100)
+    assert r"\includegraphics[width=3.25in]{f.pdf}" in text
+    assert r"the exponential of $\operatorname{mean}_{t} \log(\lVert s_{l}\rVert / \sqrt{d})$" in text
+    assert r"$\lVert x\rVert$ is the L2 norm of one token's vector" in text
+    assert "mean over all tokens of the optimizer step" in text
+    assert "block (AttnRes block, 8 sublayers, 4 residual blocks of 2 sublayers)" in text
+    assert "Step 100." in text
+    assert "Seeds: prenorm 1, block not recorded." in text
+    assert "across designs compare gradient times write" in text
+
+
+def test_a_caption_speaks_only_of_what_is_drawn(runs: Runs, tmp_path: Path) -> None:
+    both = [runs["prenorm"], runs["block"]]
+    text = caption("depth-profile", both, tmp_path, quantity="write_ratio,write_cosine")
+    assert "Validation loss" not in text
+    assert "gradient" not in text
+    assert "(a) Write ratio: gain from read to write" in text
+
+
+def test_one_design_alone_needs_no_warning_about_raw_gradients(runs: Runs, tmp_path: Path) -> None:
+    assert "across designs" not in caption("depth-profile", [runs["prenorm"]], tmp_path)
+
+
+def test_weights_are_never_said_to_have_an_effect(runs: Runs, tmp_path: Path) -> None:
+    for name in ("depth-attention", "skip-paths"):
+        text = caption(name, [runs["attention"]], tmp_path)
+        assert "Weights describe routing; only an intervention shows an effect." in text
+        assert "importan" not in text
+        assert "strongest" not in text
+
+
+def test_block_boundaries_say_what_is_by_design(runs: Runs, tmp_path: Path) -> None:
+    text = caption("block-boundaries", [runs["block"], runs["prenorm"]], tmp_path)
+    assert "The sum restarts by design; what training decides is the rest." in text
+    assert "Control prenorm, in grey" in text
+
+
+def test_a_wide_figure_spans_both_columns(runs: Runs, tmp_path: Path) -> None:
+    text = caption("depth-map", [runs["prenorm"]], tmp_path, "text")
+    assert r"\begin{figure*}" in text
+    assert "width=6.75in" in text
+
+
+def test_names_are_escaped() -> None:
+    assert escaped("a_b & 50 % of $x$ #1 {c} ~ ^ \\") == (
+        r"a\_b \& 50 \% of \$x\$ \#1 \{c\} \textasciitilde{} \textasciicircum{} \textbackslash{}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("rms(f_l)", r"$\operatorname{rms}(f_{l})$"),
+        ("mean_t ||f_l|| / ||h_l||", r"$\operatorname{mean}_{t} \lVert f_{l}\rVert / \lVert h_{l}\rVert$"),
+        ("N rms(dL/ds_l)", r"$N \operatorname{rms}(\partial L / \partial s_{l})$"),
+        ("max |s_l|", r"$\max \lvert s_{l}\rvert$"),
+        ("write_rms grad_write_rms", r"write\_rms grad\_write\_rms"),
+        (
+            QUANTITIES["fresh_share"].formula,
+            (
+                r"$\operatorname{mean}_{t} \langle c_{l\to l+1}, h_{l+1}\rangle / \lVert h_{l+1}\rVert^{2}$, "
+                r"c the part of $h_{l+1}$ that is $f_{l}$"
+            ),
+        ),
+    ],
+)
+def test_formulas_become_mathematics_or_stay_text(formula: str, expected: str) -> None:
+    assert mathematics(formula) == expected
+
+
+@pytest.mark.parametrize("name", QUANTITIES)
+def test_every_formula_of_the_catalogue_has_balanced_latex(name: str) -> None:
+    text = mathematics(QUANTITIES[name].formula)
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+    assert text.count("$") % 2 == 0
+    assert text.count(r"\lVert") == text.count(r"\rVert")
+    outside = "".join(text.split("$")[::2])
+    assert "_" not in outside.replace(r"\_", "")
