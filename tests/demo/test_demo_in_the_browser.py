@@ -34,7 +34,7 @@ def only(page: AppPage, *names: str) -> None:
 def test_two_trained_runs_at_a_chosen_step_and_the_link_to_it(
     page: AppPage, serve: Callable[[Path], str], demo_runs: Path
 ) -> None:
-    page.open(serve(demo_runs))
+    page.open(f"{serve(demo_runs)}depth")
     assert set(page.state()["runs"]) == {"prenorm", "full-attnres", "block-attnres", "hires"}
     only(page, "prenorm", "block-attnres")
     step = page.page.locator("#step-input")
@@ -78,7 +78,7 @@ def test_a_loop_of_ones_own_grows_on_the_page_while_it_trains(
         script, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )
     try:
-        page.page.goto(serve(tmp_path))
+        page.page.goto(f"{serve(tmp_path)}depth")
         page.until("() => depthscope.catalogue.runs?.some((run) => run.name === 'mine' && run.last_step > 4)")
         page.settle()
         first = page.drawn("maps", "mine", "map").shape[1]
