@@ -11,6 +11,7 @@ import numpy as np
 from depthscope.analysis import Finding, undecided
 from depthscope.app.reading import CachedRun
 from depthscope.figures import LossOptions, loss_data, significant
+from depthscope.store import RunError
 
 FACTS: tuple[tuple[str, str], ...] = (
     ("loss", "Loss"),
@@ -36,7 +37,18 @@ class Fact:
 
 
 def facts_of(run: CachedRun, found: Sequence[Finding], loss: tuple[str, float]) -> dict[str, Fact]:
-    """Return a run's facts by key; `loss` is its name and its newest value."""
+    """Return a run's facts by key; `loss` is its name and its newest value.
+
+    A run that cannot be read has no answer to any question, and says why.
+    """
+    try:
+        return _facts_of(run, found, loss)
+    except (RunError, OSError) as error:
+        why = f"the run cannot be read: {str(error).replace(str(run.run.path), run.name)}"
+        return {key: Fact(text="–", why=why) for key, _ in FACTS}
+
+
+def _facts_of(run: CachedRun, found: Sequence[Finding], loss: tuple[str, float]) -> dict[str, Fact]:
     by_kind = {finding.kind: finding for finding in reversed(found)}
     reasons = undecided(run.run)
     facts = {

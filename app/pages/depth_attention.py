@@ -57,7 +57,7 @@ def body() -> html.Div:
                 children=[
                     html.Span(id="key-attention-1", className="key"),
                     html.Div(className="spring"),
-                    html.Span(NO_EFFECT, className="note"),
+                    html.Span(NO_EFFECT, className="note stays"),
                 ],
             ),
             html.Div(

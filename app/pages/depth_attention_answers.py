@@ -75,7 +75,9 @@ def series_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int],
         return Answer(title=title, empty=words, definition=definition(quantity))
     data = cell_series_data([shown], CellSeriesOptions(target=cell[0], source=cell[1]))
     if not data.arrays:
-        return Answer(title=title, empty=_pick_a_cell(), definition=definition(quantity))
+        unreadable = "cannot be read" in next(iter(data.absent.values()))
+        words = why_empty(data, quantity) if unreadable else _pick_a_cell()
+        return Answer(title=title, empty=words, definition=definition(quantity))
     array = next(iter(data.arrays.values()))
     note = f"{array['target_name'].values}, {array['source_name'].values}"
     look = Look(theme=theme(ask.theme), slots=slots, host="page")

@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from depthscope.figures.attention_axes import MASS_TOP, RunAxes, numbered
 from depthscope.figures.attention_marks import block_gaps, hatched, kind_dots, partial_dots
 from depthscope.figures.depth_attention import PARTS, attention_limits
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Limits
-from depthscope.figures.look import Look, axis, frame, with_alpha
+from depthscope.figures.look import Look, frame, with_alpha
 from depthscope.figures.names import plotly_text
-from depthscope.figures.ticks import layer_ticks
 from depthscope.figures.typed import typed
 
 _FEW_SOURCES = 3
-_MASS_TOP = 0.135
-_MAP_BOTTOM = 0.168
-_MOST_TICKS = 8
 _MOST_APART = 60
 _BETWEEN_RUNS = 0.05
 
@@ -40,19 +37,19 @@ def depth_attention_plotly(
     layout = frame(look, left=52, top=22, right=14, bottom=38)
     layout |= {"bargap": 0.35, "showlegend": False}
     for number, part in enumerate(PARTS):
-        layout[_name("coloraxis", number)] = _colours(signed[part], limits.get(part), look)
+        layout[numbered("coloraxis", number)] = _colours(signed[part], limits.get(part), look)
     traces: list[dict[str, Any]] = []
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
     width = (1 - _BETWEEN_RUNS * (len(arrays) - 1)) / max(len(arrays), 1)
     for place, (run, array) in enumerate(data.arrays.items()):
         left = place * (width + _BETWEEN_RUNS)
-        axes = _Axes(place, left, width, wide=array.sizes["source"] > 12)
+        axes = RunAxes(place, left, width, wide=array.sizes["source"] > 12)
         layout |= axes.described(array, look, mass=_mass_range(arrays))
         traces += _traces(run, array, axes, look)
         shapes += block_gaps(array, axes.weight, axes.rows, look)
         shapes += block_gaps(array, axes.contribution, axes.rows, look)
-        notes += _words(axes, look)
+        notes += _words(axes, look, "spread" if data.attributes["mode"] == "spread" else "weight")
         if look.host == "alone":
             name = plotly_text(data.names.get(run, run))
             notes.append(_note(name, left, 1.0, look, shift=14, colour="text"))
@@ -70,109 +67,7 @@ def depth_attention_plotly(
     return {"data": traces, "layout": layout}
 
 
-class _Axes:
-    """The axes of one run, by what they carry, and where they lie."""
-
-    def __init__(self, place: int, left: float, width: float, *, wide: bool) -> None:
-        names = [_name("", 4 * place + number) for number in range(4)]
-        self.weight, self.entropy, self.contribution, self.gutter = (f"x{name}" for name in names)
-        self.rows, self.mass = (f"y{_name('', 2 * place + number)}" for number in range(2))
-        gutter, bars, gap = (0.022, 0.085, 0.05) if wide else (0.036, 0.115, 0.06)
-        size = (1 - gutter - bars - gap - 0.018) / 2
-        edges = np.cumsum([0, gutter, size, 0.018, bars, gap, size])
-        self._domains = {
-            self.gutter: (edges[0], edges[1]),
-            self.weight: (edges[1], edges[2]),
-            self.entropy: (edges[3], edges[4]),
-            self.contribution: (edges[5], edges[6]),
-        }
-        self._left, self._width = left, width
-
-    def domain(self, name: str) -> list[float]:
-        low, high = self._domains[name]
-        return [float(self._left + self._width * low), float(min(self._left + self._width * high, 1.0))]
-
-    def described(self, array: xr.DataArray, look: Look, mass: list[float]) -> dict[str, Any]:
-        """Return the layout entries of all axes."""
-        ticks, texts = source_ticks(array)
-        title = f"source {array.attrs['source_axis']}"
-        sources = [-0.5, array.sizes["source"] - 0.5]
-        rows, labels = target_ticks(array)
-        common: dict[str, Any] = {"range": sources, "tickvals": ticks, "ticktext": texts, "anchor": self.mass}
-        return {
-            _long(self.weight): axis(
-                look, ticks=True, title=title, domain=self.domain(self.weight), **common
-            ),
-            _long(self.contribution): axis(
-                look, ticks=True, title=title, domain=self.domain(self.contribution), **common
-            ),
-            _long(self.entropy): axis(
-                look,
-                ticks=True,
-                domain=self.domain(self.entropy),
-                range=[0, 1],
-                tickvals=[0, 1],
-                anchor=self.rows,
-                fixedrange=True,
-            ),
-            _long(self.gutter): axis(
-                look,
-                domain=self.domain(self.gutter),
-                range=[0, 1],
-                showticklabels=False,
-                anchor=self.rows,
-                fixedrange=True,
-            ),
-            _long(self.rows): axis(
-                look,
-                ticks=True,
-                domain=[_MAP_BOTTOM, 1],
-                range=[array.sizes["target"] - 0.5, -0.5],
-                tickvals=rows,
-                ticktext=labels,
-                anchor=self.gutter,
-            ),
-            _long(self.mass): axis(
-                look,
-                domain=[0, _MASS_TOP],
-                range=mass,
-                showticklabels=False,
-                anchor=self.weight,
-                fixedrange=True,
-            ),
-        }
-
-
-def source_ticks(array: xr.DataArray) -> tuple[list[int], list[str]]:
-    """Return the columns to label and their labels: ``emb``, then blocks or round sublayers."""
-    count = array.sizes["source"] - 1
-    if count <= _MOST_TICKS + 1:
-        chosen = list(range(1, count + 1))
-    elif array.attrs["source_axis"] == "sublayer":
-        chosen = [layer for layer in layer_ticks(count, [0] * count) if layer > 1]
-    else:
-        every = -(-count // _MOST_TICKS)
-        chosen = list(range(every, count + 1, every))
-    return [0, *chosen], ["emb", *map(str, chosen)]
-
-
-def target_ticks(array: xr.DataArray) -> tuple[list[int], list[str]]:
-    """Return the rows to label and their labels: the first rows of blocks, else round sublayers, and the output."""
-    targets = array["target"].values.tolist()
-    kinds = array["target_kind"].values.tolist()
-    rows = [row for row in range(len(targets)) if kinds[row] != "output"]
-    starts = [row for row in rows if array["starts_block"].values[row]]
-    if not starts and rows:
-        # Where only one kind is shown, the first row at or after a round number stands for it.
-        numbers = layer_ticks(targets[rows[-1]], [0] * targets[rows[-1]])[1:-1]
-        starts = [next(row for row in rows if targets[row] >= number) for number in numbers]
-    every = -(-len(starts) // _MOST_TICKS) or 1
-    chosen = [*rows[:1], *starts[::every]]
-    output = [row for row in range(len(targets)) if kinds[row] == "output"]
-    return [*chosen, *output], [*(str(targets[row]) for row in chosen), *("output" for _ in output)]
-
-
-def _traces(run: str, array: xr.DataArray, axes: _Axes, look: Look) -> list[dict[str, Any]]:
+def _traces(run: str, array: xr.DataArray, axes: RunAxes, look: Look) -> list[dict[str, Any]]:
     bar = look.theme["border-control"]
     entropy = np.asarray(array["entropy"].values, dtype=np.float64)
     few = np.asarray(array["n_sources"].values) <= _FEW_SOURCES
@@ -186,7 +81,7 @@ def _traces(run: str, array: xr.DataArray, axes: _Axes, look: Look) -> list[dict
                 "z": typed(np.asarray(array.sel(part=part).values, dtype=np.float32)),
                 "xaxis": x,
                 "yaxis": axes.rows,
-                "coloraxis": _name("coloraxis", number),
+                "coloraxis": numbered("coloraxis", number),
                 "hoverongaps": False,
                 "hoverinfo": "none" if look.host == "page" else "x+y+z",
                 "meta": {"run": run, "role": part},
@@ -245,8 +140,8 @@ def _mass_range(arrays: list[xr.DataArray]) -> list[float]:
     return [low, high if high > low else low + 1.0]
 
 
-def _words(axes: _Axes, look: Look) -> list[dict[str, Any]]:
-    heads = [(axes.weight, "weight"), (axes.entropy, "entropy"), (axes.contribution, "contribution")]
+def _words(axes: RunAxes, look: Look, left_map: str) -> list[dict[str, Any]]:
+    heads = [(axes.weight, left_map), (axes.entropy, "entropy"), (axes.contribution, "contribution")]
     notes = [
         _note(text, axes.domain(name)[0], 1.0, look, colour="text-secondary", shift=4) for name, text in heads
     ]
@@ -254,7 +149,7 @@ def _words(axes: _Axes, look: Look) -> list[dict[str, Any]]:
     return [
         *notes,
         {**_note("target", left, 1.0, look, shift=4), "xanchor": "right", "xshift": -4},
-        {**_note("mass", left, _MASS_TOP / 2, look), "xanchor": "right", "yanchor": "middle", "xshift": -4},
+        {**_note("mass", left, MASS_TOP / 2, look), "xanchor": "right", "yanchor": "middle", "xshift": -4},
     ]
 
 
@@ -285,12 +180,3 @@ def _described(array: xr.DataArray) -> dict[str, Any]:
         "n_sources": array["n_sources"].values.tolist(),
         "partial": array["partial"].values.tolist(),
     }
-
-
-def _name(stem: str, number: int) -> str:
-    return stem if number == 0 else f"{stem}{number + 1}"
-
-
-def _long(name: str) -> str:
-    """Return an axis's name in the layout: ``xaxis2`` for ``x2``."""
-    return f"{name[0]}axis{name[1:]}"

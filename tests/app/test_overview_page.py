@@ -14,7 +14,7 @@ from tests.figures.mixing_runs import record_mixing, record_outer
 from tests.figures.runs import record
 
 pytestmark = pytest.mark.browser
-NAMES = ("plain", "full", "wide")
+NAMES = ("plain", "full", "shorter", "wide")
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +22,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kinds")
     record(folder / "plain", scale=2.0)
     record_mixing(folder / "full")
+    record_mixing(folder / "shorter", steps=range(0, 251, 10))
     record_outer(folder / "wide")
     return folder
 
@@ -77,5 +78,9 @@ def test_the_table_holds_the_findings_numbers_and_sorts_by_a_column(
     page.page.locator("#table-summary .sort", has_text="skip path").click()
     page.settle()
     assert rows.first.inner_text().startswith("full")
+    assert rows.nth(1).inner_text().startswith("shorter"), "its weight had less time to grow"
     assert page.page.locator('#table-summary th[aria-sort="descending"]').inner_text() == "skip path ↓"
     assert "sort=-path" in page.page.url
+    page.page.locator("#table-summary .sort", has_text="skip path").click()
+    page.settle()
+    assert rows.first.inner_text().startswith("shorter")

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plotly.utils import PlotlyJSONEncoder
 
 from depthscope.app import create_app
-from depthscope.app.answer import Answer, as_outputs
+from depthscope.app.answer import Answer, as_outputs, as_table
+from depthscope.app.page import Page
+from depthscope.app.pages import PAGES
+from depthscope.app.pages.depth_attention import DEPTH_ATTENTION
+from depthscope.app.registry import Registry
 from depthscope.app.state import LAYER_QUANTITIES, read_ask
 from depthscope.app.timeline import phases, segments
+from tests.figures.mixing_runs import record_mixing, record_outer
 from tests.figures.runs import record
 
 KNOWN = ("aa", "bb", "cc")
@@ -37,6 +44,15 @@ fields = (
     "theme",
     "changed",
     "zoom",
+    "ordered",
+    "shown",
+    "targets",
+    "weights",
+    "cell",
+    "sort",
+    "top",
+    "threshold",
+    "distance",
 )
 
 
@@ -51,6 +67,14 @@ def test_whatever_the_browser_sends_the_question_makes_sense(data: object) -> No
     assert ask.mode in ("absolute", "ratio", "fresh", "write", "difference")
     assert ask.step is None or ask.step >= 0
     assert all(low != high for low, high in ask.zoom.values())
+    assert set(ask.ordered) == set(ask.runs)
+    assert ask.shown in (None, *ask.runs)
+    assert ask.targets in ("together", "attention", "mlp")
+    assert ask.view in ("mean", "spread", "uniform", "local", "difference")
+    assert ask.cell is None or (ask.cell[0] >= 1 and ask.cell[1] >= 0)
+    assert 1 <= ask.top <= 60
+    assert 0 <= ask.least_weight <= 1
+    assert ask.least_distance >= 2
     assert ask.changed is None or set(ask.changed) <= set(ask.runs)
 
 
@@ -131,3 +155,53 @@ def test_six_runs_of_128_sublayers_stay_below_the_payload_limit(large: Path) -> 
     assert len(maps) == 6
     assert sum(int(trace["z"]["shape"].split(",")[1]) for trace in maps) <= 1500
     assert len(answer.data) <= 1.5e6
+
+
+@pytest.fixture(scope="module")
+def deep_and_shallow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1e4 steps of 128 sublayers, a record every ten, beside 12 sublayers and a wide state."""
+    folder = tmp_path_factory.mktemp("deep")
+    record_mixing(folder / "deep", layers=128, steps=range(0, 10_000, 10))
+    record_mixing(folder / "shallow", layers=12)
+    record_outer(folder / "wide")
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_panel_of_a_deep_beside_a_shallow_run_is_small_and_drawn(
+    page: Page, deep_and_shallow: Path
+) -> None:
+    registry = Registry(deep_and_shallow, {})
+    slots = registry.slots()
+    runs = registry.runs(slots)
+    for name, panel in page.panels.items():
+        ask = read_ask({"runs": list(slots), "shown": runs[0].id, "page": page.name, "panel": name}, slots)
+        answer = panel.answer(ask, runs, slots)
+        sent = (as_table if panel.table else as_outputs)(answer, ask)
+        assert len(json.dumps(sent, cls=PlotlyJSONEncoder)) <= 1.5e6, name
+        assert answer.figure or answer.rows or answer.empty, name
+        assert not any("cannot be read" in reason for reason in answer.absent.values()), answer.absent
+
+
+def test_a_damaged_run_leaves_the_others_on_every_page(tmp_path: Path) -> None:
+    record_mixing(tmp_path / "whole")
+    record_mixing(tmp_path / "broken")
+    damaged = ("state_rms", "state_logrms", "grad_write_rms", "loss", "depth_attention", "depth_contribution")
+    for name in damaged:
+        (chunk,) = (tmp_path / "broken").rglob(f"{name}/c.*")
+        chunk.write_bytes(b"not a chunk")
+    registry = Registry(tmp_path, {})
+    slots = registry.slots()
+    runs = registry.runs(slots)
+    both = {run.name: run.id for run in runs}
+    for page in PAGES:
+        for (name, panel), shown in product(page.panels.items(), both.values()):
+            ask = read_ask({"runs": list(slots), "shown": shown, "page": page.name, "cell": [4, 0]}, slots)
+            answer = panel.answer(ask, runs, slots)
+            assert answer.figure or answer.rows or answer.empty, name
+            sent = (as_table if panel.table else as_outputs)(answer, ask)
+            assert str(tmp_path) not in json.dumps(sent, cls=PlotlyJSONEncoder)
+    ask = read_ask({"runs": list(slots), "shown": both["broken"], "cell": [4, 0]}, slots)
+    for name in ("attention-1", "cell-weight", "distant"):
+        words = str(DEPTH_ATTENTION.panels[name].answer(ask, runs, slots).empty)
+        assert "cannot be read: the run broken is damaged" in words, name

@@ -22,7 +22,7 @@ from depthscope.figures import (
     depth_attention_plotly,
     distant_sources,
 )
-from depthscope.figures.attention_marks import boxes_of
+from depthscope.figures.attention_marks import boxes_of, hatched
 from depthscope.figures.typed import untyped
 from depthscope.store import Run, open_run
 from tests.figures.mixing_runs import contribution, record_mixing, weight
@@ -125,6 +125,16 @@ def test_hatching_covers_exactly_the_unreachable_cells(mask: npt.NDArray[np.bool
     np.testing.assert_array_equal(covered, mask.astype(int))
 
 
+def test_the_hatching_lies_on_the_edges_of_the_cells() -> None:
+    mask = np.array([[False, True, True], [False, False, True]])
+    (trace,) = hatched(mask, ("x", "y"), "run", Look())
+    corners = set(zip(trace["x"], trace["y"], strict=True)) - {(None, None)}
+    assert corners == {
+        *((x, y) for x in (0.5, 2.5) for y in (-0.5, 0.5)),
+        *((x, y) for x in (1.5, 2.5) for y in (0.5, 1.5)),
+    }
+
+
 def test_a_cell_over_steps_with_its_spread(runs: dict[str, Run]) -> None:
     run = runs["full"]
     data = cell_series_data([run], CellSeriesOptions(target=4, source=0))
@@ -151,6 +161,14 @@ def test_distant_sources_are_ordered_by_weight_and_never_the_newest(runs: dict[s
     assert found[0].weight == pytest.approx(4 / 7)
     assert found[0].times_uniform == pytest.approx(16 / 7)
     assert found[0].contribution == pytest.approx(4 / 7 - 0.2)
+
+
+def test_the_newest_source_is_never_distant_however_large_its_weight(runs: dict[str, Run]) -> None:
+    run = runs["full"]
+    array = depth_attention_data([run], DepthAttentionOptions(step=0)).arrays[run.id]
+    found = distant_sources(array, run.layout.sources, most=100)
+    assert {entry.distance for entry in found} == set(range(2, 10)), "at step 0 all weights are equal"
+    assert {entry.target for entry in found} == set(range(4, 10)), "of targets with four sources or more"
 
 
 def test_an_unrecorded_contribution_is_said(tmp_path: Path) -> None:
