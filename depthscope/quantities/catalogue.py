@@ -359,7 +359,10 @@ def _whole_model() -> tuple[Quantity, ...]:
         scalar("skipped", "Skipped", "1 where the optimizer step was skipped for infinite gradients", "1"),
         scalar("step_seconds", "Seconds per step", "wall time since the previous step", "s"),
         scalar(
-            "recording_seconds", "Recording time", "host time spent in recorder.step()", "s", reach="step"
+            "recording_seconds",
+            "Recording time",
+            "host time spent in the recorder.step() before this one",
+            "s",
         ),
         scalar("peak_memory", "Peak memory", "largest device memory allocated so far", "bytes"),
     )

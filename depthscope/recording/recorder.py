@@ -109,6 +109,7 @@ class Recorder:
         self._norm_before: Tensor | None = None
         self._evaluated: dict[str, Value] = {}
         self._tokens_given = False
+        self._recording_seconds: float | None = None
         parameters = dict(self._inner.named_parameters())
         self._optimizers = OptimizerReader(checked_optimizers(optimizer), parameters, self._read_gradients)
         if self._anatomy.settled:
@@ -147,6 +148,7 @@ class Recorder:
         started = time.perf_counter()
         if not self._inert:
             self._guarded(lambda: self._end_step(started, loss, step, tokens, grad_norm, max_norm, metrics))
+            self._recording_seconds = time.perf_counter() - started
 
     def before_clip(self) -> None:
         """Note the global gradient norm before clipping. Optional; call it between backward and clipping."""
@@ -342,7 +344,7 @@ class Recorder:
                     "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
                     "max_norm": max_norm,
                 }
-                session.submit_row(label, generations, self._notices.usable(facts), started)
+                session.submit_row(label, generations, self._notices.usable(facts))
                 self._rows += 1
             if metrics:
                 session.submit_named("metrics", label, self._notices.usable(metrics))
@@ -375,6 +377,7 @@ class Recorder:
             "parameter_scale": reader.parameter_scale,
             "learning_rate": reader.learning_rate,
             "step_seconds": None if self._clock.last_time is None else started - self._clock.last_time,
+            "recording_seconds": self._recording_seconds,
             "tokens": self._clock.tokens_seen,
             "loss_tokens": loss_tokens,
             "skipped": skipped,

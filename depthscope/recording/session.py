@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import threading
-import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +58,8 @@ NEEDS = {
     "skipped": _NO_SCALER,
     "learning_rate": "no step of an optimizer was seen",
     "peak_memory": "no CUDA device is in use",
-    "step_seconds": "",  # comes with the second row
+    "step_seconds": "",  # come with the second row
+    "recording_seconds": "",
     **{name: _NO_GRADIENTS for name in ParameterGradient.quantities},
     **{name: "no gradient came back in the first recorded steps" for name in Gradient.quantities},
 }
@@ -142,13 +142,10 @@ class Session:
 
     # --- the training thread ----------------------------------------------------------------------------
 
-    def submit_row(
-        self, step: int, generations: Sequence[Generation], facts: Mapping[str, Value], started: float
-    ) -> None:
-        """Hand over the step's moments with the `facts` that are known; `started` is when step() was called."""
+    def submit_row(self, step: int, generations: Sequence[Generation], facts: Mapping[str, Value]) -> None:
+        """Hand over the step's moments with the `facts` that are known."""
         observer = self.observer
         on_device, on_host = split(facts)
-        on_host["recording_seconds"] = time.perf_counter() - started
         packet = Packet(
             stream_rows=observer.streams,
             step=step,

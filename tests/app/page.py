@@ -55,7 +55,7 @@ class AppPage:
         self.until(_SETTLED)
 
     def until(self, predicate: str, argument: Any = None) -> None:
-        self.page.wait_for_function(predicate, arg=argument, timeout=15000)
+        self.page.wait_for_function(predicate, arg=argument, timeout=60000)
 
     def state(self) -> dict[str, Any]:
         """What the page's state resolves to, runs by name."""
