@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,8 +69,14 @@ class Registry:
         """Return what the drawer shows of every run, and the age in seconds of the newest data."""
         entries = self.entries()
         newest = max((self._newest(entry.run) for entry in entries if entry.run is not None), default=0.0)
+        runs = [self._describe(entry) for entry in entries]
+        names = Counter(about["name"] for about in runs)
+        for entry, about in zip(entries, runs, strict=True):
+            if names[about["name"]] > 1:
+                # Runs of the same name are told apart by the folder that holds them.
+                about["name"] = f"{about['name']} ({_holder(entry.folder, self.root)})"
         return {
-            "runs": [self._describe(entry) for entry in entries],
+            "runs": runs,
             "root": self.root.name or str(self.root),
             "age": round(max(time.time() - newest, 0.0), 1) if newest else None,
         }
@@ -168,6 +175,12 @@ class Registry:
         except (RunError, OSError, KeyError):
             return 0.0
         return seen[1]
+
+
+def _holder(folder: Path, root: Path) -> str:
+    """Return the folder of a run below `root`, without the run's own where it holds only that."""
+    place = folder.relative_to(root)
+    return str(place if place.parent == Path() else place.parent)
 
 
 def kind_of(config: Mapping[str, Any], design: str) -> str:

@@ -102,3 +102,11 @@ def test_a_validation_loss_after_the_last_row_is_no_step_of_the_page(tmp_path: P
     writer.close()
     (run,) = Registry(tmp_path).catalogue()["runs"]
     assert run["last_step"] == 20
+
+
+def test_runs_of_the_same_name_are_told_apart_by_their_folder(tmp_path: Path) -> None:
+    for day in ("monday", "tuesday"):
+        record(tmp_path / day / "prenorm")
+    record(tmp_path / "tuesday" / "hires")
+    names = [about["name"] for about in Registry(tmp_path).catalogue()["runs"]]
+    assert sorted(names) == ["hires", "prenorm (monday)", "prenorm (tuesday)"]

@@ -217,3 +217,25 @@ def test_an_unexpected_error_becomes_a_toast_and_the_panels_stay(
     monkeypatch.undo()
     page.page.get_by_role("button", name="Close").last.click()
     page.until("() => document.getElementById('toast').innerText === ''")
+
+
+def test_a_menu_used_with_the_pointer_gives_the_arrow_keys_back(page: AppPage, address: str) -> None:
+    page.open(f"{address}depth")
+    last = page.state()["shownStep"]
+    menu = page.page.locator("select[data-name='metric']")
+    menu.dispatch_event("pointerdown")
+    menu.select_option("write_rms")
+    page.settle()
+    page.page.keyboard.press("ArrowLeft")
+    page.until("(last) => depthscope.resolve().shownStep < last", last)
+    assert page.state()["metric"] == "write_rms"
+
+
+def test_escape_empties_the_search(page: AppPage, address: str) -> None:
+    page.open(f"{address}depth")
+    search = page.page.locator("#search")
+    search.fill("short")
+    page.until("() => document.querySelectorAll('[data-row]').length === 1")
+    search.press("Escape")
+    page.until("() => document.querySelectorAll('[data-row]').length === 3")
+    assert search.input_value() == ""

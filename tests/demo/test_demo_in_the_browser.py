@@ -96,7 +96,7 @@ def test_a_loop_of_ones_own_grows_on_the_page_while_it_trains(
         _, errors = process.communicate(timeout=30)
     assert process.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in errors
-    page.until("() => depthscope.catalogue.runs.every((run) => run.status === 'finished')")
+    page.until("() => depthscope.catalogue.runs.every((run) => run.status === 'stopped')")
     run = open_run(tmp_path / "mine")
     last = int(run["state_logrms"].step.values[-1])
     page.wait_step(last)

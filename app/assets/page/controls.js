@@ -81,8 +81,14 @@
   });
   document.addEventListener("change", (event) => {
     const menu = event.target.closest?.("select[data-name]");
-    if (menu) ds.change({ [menu.dataset.name]: menu.value });
+    if (!menu) return;
+    ds.change({ [menu.dataset.name]: menu.value });
+    // Chosen with the pointer, the menu gives the arrow keys back to the steps; with the keyboard it keeps them.
+    if (menu === pointed) menu.blur();
   });
+  let pointed = null;
+  document.addEventListener("pointerdown", (event) => { pointed = event.target.closest?.("select[data-name]") ?? null; });
+  document.addEventListener("keydown", () => { pointed = null; }, true);
 
   const keys = {
     ArrowLeft: (event) => ds.goBy(event.shiftKey ? -10 : -1),
@@ -107,7 +113,10 @@
         if (Number.isFinite(step)) ds.goTo(Math.max(step, 0));
         ds.tell();
       }
-      if (event.key === "Escape") event.target.blur();
+      if (event.key === "Escape") {
+        if (event.target.id === "search") ds.clearSearch();
+        event.target.blur();
+      }
       return;
     }
     if (document.getElementById("data")?.open || document.getElementById("export")?.open) return;
@@ -154,7 +163,7 @@
     element.setAttribute("aria-pressed", live ? "true" : "false");
     element.classList.toggle("running", live && running);
     ds.fill(document.getElementById("live-text"), [
-      ds.make("span", { class: "wide" }, live ? (running ? "Live, " : "Live, none running, ") : "Paused, "), when,
+      ds.make("span", { class: "wide" }, live ? (running ? "Live, " : "No run is live, ") : "Paused, "), when,
     ]);
   };
   window.setInterval(showAge, 1000);

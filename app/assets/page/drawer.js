@@ -57,6 +57,13 @@
     draw(ds.resolve());
   });
 
+  ds.clearSearch = () => {
+    // The box belongs to React, which takes a new value only with the event that typing would make.
+    const box = document.getElementById("search");
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(box, "");
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+  };
+
   // Hovering a run lifts its lines in every chart: the rest fade.
   const lift = (id) => {
     for (const trace of document.querySelectorAll(".scatterlayer .trace")) {
