@@ -19,6 +19,7 @@ from depthscope.cli.table import Column, print_table
 
 if TYPE_CHECKING:
     from depthscope.report import Exported
+    from depthscope.store import Run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _age(run: Run) -> tuple[str, str]:
+    """Colours follow the order of creation, as on the page, whatever the order typed."""
+    return run.created, str(run.path)
+
+
 def _export(arguments: argparse.Namespace) -> Exported:
     from depthscope.figures import PAPER_FIGURES
     from depthscope.report import export
@@ -111,6 +117,7 @@ def _export(arguments: argparse.Namespace) -> Exported:
             arguments.width,
             scale=arguments.scale,
             command=typed_command(arguments),
+            slots={run.id: slot for slot, run in enumerate(sorted(runs, key=_age), start=1)},
             **options,
         )
     except RunError as error:  # a chunk may be damaged where the rest can be read

@@ -104,7 +104,7 @@ DESIGNS: Mapping[str, Design] = MappingProxyType({design.name: design for design
 def residual_from_string(text: str, config: DecoderConfig) -> Residual:
     """Build the design that `text` names: ``name`` or ``name:option=value,option=value``.
 
-    ``block-attnres`` alone has S=6, ``hires`` alone n=2 and B=4. Lists are joined with ``+``. Raises DesignError
+    ``block-attnres`` alone has S=6, ``hires`` alone n=2 and B=4 (or the next lower that fits). Lists are joined with ``+``. Raises DesignError
     for an unknown name or option, a value that cannot be read, and options that do not fit `config`.
     """
     name, _, rest = text.strip().partition(":")

@@ -45,14 +45,14 @@ class HiRes(Residual):
     ) -> None:
         """Choose the outer width n d (n may be fractional) and the residual blocks.
 
-        `blocks` is B, equal blocks of whole transformer blocks (4 when nothing is given); or give `boundaries`,
-        the numbers of sublayers before each block's end. `gate` is sigmoid(alpha) at the start, None for plain interfaces.
+        `blocks` is B, equal blocks of whole transformer blocks (when nothing is given 4, or the next lower that
+        fits); or give `boundaries`, the numbers of sublayers before each block's end. `gate` is sigmoid(alpha) at the start, None for plain interfaces.
         `outer_residual`, `boundary_norm` and `frozen` (random interfaces that do not learn) are the ablations.
         """
         super().__init__(config)
         self.n = n
         self.outer_width = outer_width(n, config.width)
-        self.equal_blocks = 4 if blocks is None and boundaries is None else blocks
+        self.equal_blocks = usual_blocks(config.layers) if blocks is None and boundaries is None else blocks
         self.blocks = choose_blocks(config.layers, self.equal_blocks, boundaries)
         self.initial_gate = gate
         self.outer_residual = outer_residual
@@ -154,6 +154,11 @@ def outer_width(n: float, width: int) -> int:
             f"n={n:g}: n times the width {width} is {n * width:g}, expected a whole number of 1 or more"
         )
     return outer
+
+
+def usual_blocks(layers: int) -> int:
+    """Return 4, or the largest smaller number of blocks that share the transformer blocks equally."""
+    return next(count for count in (4, 3, 2, 1) if layers // 2 % count == 0)
 
 
 def choose_blocks(layers: int, blocks: int | None, boundaries: Sequence[int] | None) -> ResidualBlocks:

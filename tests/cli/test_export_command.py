@@ -6,11 +6,13 @@ import csv
 import json
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
 
 from depthscope.cli import main
+from depthscope.store import open_run
 from tests.cli.conftest import Type, write_small
 
 
@@ -176,3 +178,15 @@ def test_an_option_without_a_value(typed: Type, runs: Path) -> None:
     found = typed("export", runs, "--figure", "depth-map", "--option", "columns", "-o", "f.pdf")
     assert found.code == 2
     assert "--option columns is not of the form KEY=VALUE" in found.err
+
+
+def test_colours_follow_the_order_of_creation_as_on_the_page(typed: Type, tmp_path: Path) -> None:
+    for name in ("zebra", "ant"):
+        write_small(tmp_path / name)
+        time.sleep(0.01)  # creation is noted to the millisecond
+    found = typed(
+        "export", "ant", "zebra", "--figure", "depth-profile", "--quantity", "state_rms", "-o", "f.pdf"
+    )
+    assert found.code == 0, found.err
+    slots = json.loads((tmp_path / "f.json").read_text("utf-8"))["drawing"]["slots"]
+    assert slots == {open_run(tmp_path / "zebra").id: 1, open_run(tmp_path / "ant").id: 2}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from depthscope.models import (
@@ -81,3 +83,9 @@ def test_every_name_alone_fits_the_sizes_of_the_demo(count):
     config = DecoderConfig(layers=count, width=8, heads=2)
     for name in DESIGNS:
         assert residual_from_string(name, config).layers == count
+
+
+def test_hires_alone_takes_as_many_blocks_up_to_four_as_fit(config):
+    shapes = {layers: replace(config, layers=layers) for layers in (8, 12, 10, 14)}
+    found = {layers: residual_from_string("hires", shape).design for layers, shape in shapes.items()}
+    assert found == {8: "hires:n=2,B=4", 12: "hires:n=2,B=3", 10: "hires:n=2,B=1", 14: "hires:n=2,B=1"}
