@@ -119,7 +119,9 @@ def _rows(run: CachedRun, stream: str, every: Any) -> str:
             return "no row yet"
         gaps = len(segments(steps)) - 1 if every not in (None, 0) else 0
         gap = "" if gaps <= 0 else f", spacing changes {gaps} time{'s' if gaps > 1 else ''}"
-        return f"{steps.size:,} rows, steps {int(steps[0]):,} to {int(steps[-1]):,}, every {every}{gap}"
+        # Evaluation and metrics come when the loop has them: no cadence was declared.
+        cadence = f", every {every}" if stream in ("fast", "slow") else ""
+        return f"{steps.size:,} rows, steps {int(steps[0]):,} to {int(steps[-1]):,}{cadence}{gap}"
     return "–"
 
 
