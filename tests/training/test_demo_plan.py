@@ -44,7 +44,7 @@ def test_a_run_is_called_by_its_design():
         ({"designs": ("postnorm",)}, "unknown design 'postnorm'.*prenorm, full-attnres"),
         ({"steps": 0}, "steps=0"),
         ({"layers": 7}, "layers=7.*even"),
-        ({"layers": 6}, "4 residual blocks.*3 transformer blocks"),
+        ({"layers": 6, "designs": ("hires:B=4",)}, "4 residual blocks.*3 transformer blocks"),
     ],
 )
 def test_wrong_options_are_told_before_anything_is_made(options, words, tmp_path, monkeypatch):

@@ -63,12 +63,24 @@
   };
   const hide = () => { document.getElementById("tooltip").hidden = true; };
 
+  const TWO_CLICKS = 1000;
+  let before = null;
+
   ds.listen = (panel, gd) => {
     gd.on("plotly_hover", (event) => show(gd, event));
     gd.on("plotly_unhover", hide);
     gd.on("plotly_relayout", (event) => ds.zoomed(panel, gd, event));
-    gd.on("plotly_doubleclick", () => ds.unzoom(panel, gd));
+    gd.on("plotly_doubleclick", () => {
+      // A double click resets the zoom and nothing else: what its first click chose is taken back.
+      if (before && Date.now() - before.at < TWO_CLICKS) ds.change(before.state);
+      before = null;
+      ds.unzoom(panel, gd);
+    });
     gd.addEventListener("mouseleave", hide);
-    gd.on("plotly_click", (event) => { if (event.points.length) clicks[panel]?.(event.points[0]); });
+    gd.on("plotly_click", (event) => {
+      if (!event.points.length) return;
+      if (!before || Date.now() - before.at >= TWO_CLICKS) before = { at: Date.now(), state: { ...ds.state } };
+      clicks[panel]?.(event.points[0]);
+    });
   };
 })();
