@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from depthscope.figures.labelled import Labelled
-from depthscope.figures.look import Look, axis, frame, with_alpha
+from depthscope.figures.look import Look, axis, frame, step_axis, with_alpha
 from depthscope.figures.names import plotly_text, shortened
 from depthscope.figures.ticks import round_ticks, short_number
 from depthscope.figures.typed import typed
@@ -96,7 +96,7 @@ def _over_steps(
     newest = [int(array["step_end"].values[-1]) for array in shown.values()]
     last = max(newest + ([] if end is None else [end]), default=0) or 1
     value_range = _range([array.values for array in shown.values()])
-    ticks, times = round_ticks(0, value_range[1], 4), round_ticks(0, last, 4)
+    ticks = round_ticks(0, value_range[1], 4)
     traces = [
         {
             **_line(run, array, row, look, order, data),
@@ -109,14 +109,7 @@ def _over_steps(
     ]
     layout = frame(look, left=40, top=20, right=16, bottom=40)
     layout |= {
-        "xaxis": axis(
-            look,
-            ticks=True,
-            title="step",
-            range=[0, last],
-            tickvals=times,
-            ticktext=[short_number(time) for time in times],
-        ),
+        "xaxis": step_axis(look, last, 4),
         "yaxis": axis(
             look,
             grid=True,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from depthscope.figures.labelled import Labelled
-from depthscope.figures.look import Look, axis, frame, with_alpha
+from depthscope.figures.look import Look, axis, frame, step_axis, with_alpha
 from depthscope.figures.names import plotly_text
 from depthscope.figures.ticks import round_ticks, short_number
 from depthscope.figures.typed import typed
@@ -46,18 +46,11 @@ def cell_series_plotly(
         )
         uniform = 1 / int(array["n_sources"].values)
     value_range = series_range(data)
-    ticks, times = round_ticks(value_range[0], value_range[1], 4), round_ticks(0, last, 5)
+    ticks = round_ticks(value_range[0], value_range[1], 4)
     layout = frame(look, left=40, top=16, right=16, bottom=36)
     layout |= {
         "showlegend": False,
-        "xaxis": axis(
-            look,
-            ticks=True,
-            title="step",
-            range=[0, last],
-            tickvals=times,
-            ticktext=[short_number(time) for time in times],
-        ),
+        "xaxis": step_axis(look, last, 5),
         "yaxis": axis(
             look,
             grid=True,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from depthscope.figures.theme import Theme, run_dash, theme
+from depthscope.figures.ticks import round_ticks, short_number
 
 Host = Literal["page", "alone"]
 
@@ -79,6 +80,13 @@ def axis(
             "font": {"size": 12, "color": look.theme["text-muted"]},
         }
     return {**described, **more}
+
+
+def step_axis(look: Look, last: float, count: int) -> dict[str, Any]:
+    """Return the axis of steps from 0 to `last`, with about `count` round ticks."""
+    times = round_ticks(0, last, count)
+    text = [short_number(time) for time in times]
+    return axis(look, ticks=True, title="step", range=[0, last], tickvals=times, ticktext=text)
 
 
 def with_alpha(colour: str, alpha: float) -> str:

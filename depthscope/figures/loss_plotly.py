@@ -6,7 +6,7 @@ from typing import Any
 
 from depthscope.figures.depth_profile_plotly import MOST_LINES
 from depthscope.figures.labelled import Labelled
-from depthscope.figures.look import Look, axis, frame
+from depthscope.figures.look import Look, axis, frame, step_axis
 from depthscope.figures.loss import opening_range
 from depthscope.figures.names import plotly_text, shortened
 from depthscope.figures.ticks import round_ticks, short_number
@@ -52,17 +52,9 @@ def loss_plotly(data: Labelled, *, look: Look, end: int | None = None) -> dict[s
         )
     value_range = opening_range(list(shown.values()))
     ticks = round_ticks(value_range[0], value_range[1], 4)
-    times = round_ticks(0, last, 3)
     layout = frame(look, left=40, top=20, right=104, bottom=40)
     layout |= {
-        "xaxis": axis(
-            look,
-            ticks=True,
-            title="step",
-            range=[0, last],
-            tickvals=times,
-            ticktext=[short_number(t) for t in times],
-        ),
+        "xaxis": step_axis(look, last, 3),
         "yaxis": axis(
             look,
             grid=True,

@@ -9,7 +9,7 @@ import xarray as xr
 
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Limits, limits_of
-from depthscope.figures.look import Look, axis, frame
+from depthscope.figures.look import Look, axis, frame, step_axis
 from depthscope.figures.map_marks import column_edges
 from depthscope.figures.names import plotly_text, shortened
 from depthscope.figures.ticks import round_ticks, short_number
@@ -104,17 +104,10 @@ def outer_line_plotly(data: Labelled, *, look: Look, end: int | None = None) -> 
     values = np.concatenate([array.values[0] for array in data.arrays.values()] or [np.empty(0)])
     finite = values[np.isfinite(values)]
     high = 1.08 * float(finite.max()) if finite.size and finite.max() > 0 else 1.0
-    ticks, times = round_ticks(0, high, 4), round_ticks(0, last, 5)
+    ticks = round_ticks(0, high, 4)
     layout = frame(look, left=44, top=20, right=104, bottom=40)
     layout |= {
-        "xaxis": axis(
-            look,
-            ticks=True,
-            title="step",
-            range=[0, last],
-            tickvals=times,
-            ticktext=[short_number(time) for time in times],
-        ),
+        "xaxis": step_axis(look, last, 5),
         "yaxis": axis(
             look,
             grid=True,

@@ -46,7 +46,6 @@ def saved(page: AppPage, form: str) -> zipfile.ZipFile:
 def test_the_archive_holds_figure_numbers_caption_and_provenance(
     page: AppPage, place: str, kinds: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("matplotlib")
     page.open(f"{place}attention?step=100")
     archive = saved(page, "pdf")
     assert archive.namelist() == [f"depth-attention.{form}" for form in ("csv", "json", "pdf", "tex")]
