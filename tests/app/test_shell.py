@@ -30,7 +30,9 @@ def test_a_live_run_grows_on_the_page_and_the_zoom_stays(page: AppPage, serve: S
     page.page.mouse.up()
     zoom = "() => document.querySelector('#graph-loss .js-plotly-plot')._fullLayout.yaxis.range"
     page.until(f"() => ({zoom})()[1] - ({zoom})()[0] < 0.4")
+    page.settle()
     zoomed = page.page.evaluate(zoom)
+    assert zoomed[1] - zoomed[0] < 0.4, "an answer that was under way leaves the zoom"
     for step in (20, 30):
         writer.append("fast", step, rows(step, 8))
     page.wait_step(30)

@@ -9,6 +9,7 @@
   const LOADING = 300;
   const READ_SLOWLY = ["findings", "cards", "sentences", "summary", "about", "recorded", "config", "missing"];
   const FINDINGS_EVERY = 10000;   // ms; findings are read, so they do not change with every new row
+  let pressed = false;            // a drag on a plot: a figure drawn anew would end it, so none is asked for
 
   /** What each page brings: questions(view, common) by panel, and what it does when an answer arrived. */
   ds.pages = {};
@@ -30,20 +31,20 @@
 
   const send = (panel) => {
     const wish = wanted[panel];
-    if (!wish || (pending[panel] && performance.now() - pending[panel].since < PATIENCE)) return;
+    if (!wish || pressed || (pending[panel] && performance.now() - pending[panel].since < PATIENCE)) return;
     const before = shown[panel];
     const same = before && before.key === wish.key;
     const changed = same ? Object.keys(wish.versions).filter((id) => wish.versions[id] !== before.versions[id]) : null;
     if (same && changed.length === 0) return;
     if (same && READ_SLOWLY.includes(panel) && performance.now() - before.at < FINDINGS_EVERY) return;
     const since = performance.now();
-    pending[panel] = { key: wish.key, since };
+    const zoom = zoomOf(panel, wish.question);
+    pending[panel] = { key: wish.key, since, zoom: JSON.stringify(zoom) };
     if (!same) window.setTimeout(() => {
       if (pending[panel]?.since === since) document.getElementById(`panel-${panel}`)?.classList.add("waiting");
     }, LOADING);
     window.dash_clientside.set_props(`ask-${panel}`, {
-      data: { ...wish.question, panel, key: wish.key, versions: wish.versions, changed, shape: before?.shape ?? "",
-        zoom: zooms[panel]?.subject === subject(wish.question) ? zooms[panel].axes : {} },
+      data: { ...wish.question, panel, key: wish.key, versions: wish.versions, changed, shape: before?.shape ?? "", zoom },
     });
   };
 
@@ -62,6 +63,8 @@
   const subject = ({ runs, metric, mode, scale, targets, cell, shown: run }) =>
     JSON.stringify([runs, metric, mode, scale, targets, cell, run]);
 
+  const zoomOf = (panel, question) => (zooms[panel]?.subject === subject(question) ? zooms[panel].axes : {});
+
   ds.zoomed = (panel, gd, event) => {
     const names = [...new Set(Object.keys(event).map((key) => /^([xy]axis\d*)\.range/.exec(key)?.[1]).filter(Boolean))];
     if (!names.length || !wanted[panel]) return;
@@ -76,10 +79,20 @@
       .then(() => { delete zooms[panel]; });
   };
 
+  document.addEventListener("pointerdown", (event) => { pressed = Boolean(event.target.closest?.(".graph")); }, true);
+  const released = () => {
+    if (!pressed) return;
+    pressed = false;
+    for (const panel of Object.keys(wanted)) send(panel);
+  };
+  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, released, true);
+
   /** An answer arrived: `mark` is what it was asked with. */
   ds.answered = (panel, mark) => {
     if (!mark) return;
-    shown[panel] = { key: mark.key, versions: mark.versions, shape: mark.shape, at: performance.now() };
+    // Zoomed, or back at home, while the answer was under way: nothing of it counts as shown, and it is asked for again.
+    const late = pending[panel] && wanted[panel] && JSON.stringify(zoomOf(panel, wanted[panel].question)) !== pending[panel].zoom;
+    shown[panel] = { key: mark.key, versions: late ? {} : mark.versions, shape: mark.shape, at: performance.now() };
     delete pending[panel];
     document.getElementById(`panel-${panel}`)?.classList.remove("waiting");
     send(panel);

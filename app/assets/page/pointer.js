@@ -65,12 +65,14 @@
 
   const TWO_CLICKS = 1000;
   let before = null;
+  let doubled = 0;
 
   ds.listen = (panel, gd) => {
     gd.on("plotly_hover", (event) => show(gd, event));
     gd.on("plotly_unhover", hide);
     gd.on("plotly_relayout", (event) => ds.zoomed(panel, gd, event));
     gd.on("plotly_doubleclick", () => {
+      doubled = Date.now();
       // A double click resets the zoom and nothing else: what its first click chose is taken back.
       if (before && Date.now() - before.at < TWO_CLICKS) ds.change(before.state);
       before = null;
@@ -78,7 +80,8 @@
     });
     gd.addEventListener("mouseleave", hide);
     gd.on("plotly_click", (event) => {
-      if (!event.points.length) return;
+      // Plotly tells of the second click of a double click too, after it.
+      if (!event.points.length || Date.now() - doubled < TWO_CLICKS / 2) return;
       if (!before || Date.now() - before.at >= TWO_CLICKS) before = { at: Date.now(), state: { ...ds.state } };
       clicks[panel]?.(event.points[0]);
     });
