@@ -114,7 +114,7 @@ def test_difference_to_the_baseline_by_key_and_by_star(page: AppPage, address: s
     page.page.keyboard.press("b")
     page.settle()
     np.testing.assert_allclose(page.drawn("profile", "blocks"), np.ones(8), atol=1e-5)
-    assert page.page.locator("#note-profile").inner_text() == "log2 ratio to plain"
+    assert page.page.locator("#note-profile").inner_text() == ("log₂ ratio to plain; bands: blocks of blocks")
     assert page.page.locator('[data-value="log"]').get_attribute("aria-disabled") == "true"
     page.page.locator('[data-row] >> text="blocks"').first.hover()
     page.page.get_by_role("button", name="Make blocks the baseline").click()
