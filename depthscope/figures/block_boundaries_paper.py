@@ -90,7 +90,7 @@ def _label(data: Labelled) -> str:
 
 
 def _colour(run: str, array: xr.DataArray, sheet: Sheet) -> str:
-    return sheet["text-muted"] if array.attrs["control"] else sheet.colour(run)
+    return sheet["run-control"] if array.attrs["control"] else sheet.colour(run)
 
 
 def _map(axes: Axes, run: str, data: Labelled, sheet: Sheet, *, log: bool) -> object:
@@ -197,7 +197,7 @@ def _handles(panels: Mapping[str, Labelled], sheet: Sheet) -> list[Line2D]:
         Line2D(
             [],
             [],
-            color=sheet["text-muted"],
+            color=sheet["run-control"],
             linestyle=sheet.dash(run),
             linewidth=1.0,
             label=f"{sheet.name(run, 16)} (control)",

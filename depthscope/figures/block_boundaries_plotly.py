@@ -29,6 +29,8 @@ from depthscope.figures.unusual import MARK_AXIS, Unusual, marks, together
 from depthscope.figures.value_axis import ValueAxis
 
 MOST_RUNS = 6
+_STANDOFF = 4
+"""Pixels between the numbers of an axis and lines that begin at it."""
 
 
 def block_boundaries_plotly(
@@ -137,7 +139,7 @@ def _over_steps(
     layout = frame(look, left=44, top=20, right=40, bottom=40)
     layout |= {
         "xaxis": step_axis(look, last, 4),
-        "yaxis": axis(look, grid=True, **values.plotly()),
+        "yaxis": axis(look, grid=True, ticklabelstandoff=_STANDOFF, **values.plotly()),
         "yaxis2": dict(MARK_AXIS),
         "shapes": _one(look) if has_reference(data) else [],
         "meta": {
@@ -159,7 +161,7 @@ def _line(run: str, array: xr.DataArray, row: int, look: Look, data: Labelled) -
     order = list(data.arrays)
     control = bool(array.attrs["control"])
     line: Mapping[str, Any] = {
-        "color": look.theme["text-muted"] if control else look.colour(run, order),
+        "color": look.theme["run-control"] if control else look.colour(run, order),
         "width": line_width(row, array.shape[0]),
         "dash": look.dash(run, order),
     }

@@ -193,7 +193,8 @@ def _handles(
                 label=f"reference {text}",
             )
         )
-    whose = "" if len(marked) == len(arrays) else f" of {runs_words([sheet.name(run) for run in marked])}"
+    all_marked = len(marked) in (0, len(arrays))
+    whose = "" if all_marked else f" of {runs_words([sheet.name(run) for run in marked])}"
     kinds_drawn = kind_handles(sheet, sorted(layer_kinds))
     for handle in kinds_drawn:
         handle.set_label(f"{handle.get_label()}{whose}")

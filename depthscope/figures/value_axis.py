@@ -14,7 +14,7 @@ import xarray as xr
 from depthscope.figures.limits import Limits, axis_range, has_logarithm
 from depthscope.figures.ticks import short_number, value_ticks
 
-NO_LOGARITHM = "no value above zero, so a linear axis"
+NO_LOGARITHM = "no value above zero, so linear"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@
     const left = xaxis._offset + xaxis._length + 10;
     return spread(placed, yaxis._offset, yaxis._offset + yaxis._length).map((label) =>
       make("span", { class: "end-label", "data-run": label.run, style: { left: px(left), top: px(label.y), "max-width": px(gd._fullLayout.width - left - 2) } },
-        make("span", { class: "end-dash", style: { background: label.slot ? ds.colour(label.slot) : "var(--text-muted)" } }),
+        make("span", { class: "end-dash", style: { background: label.slot ? ds.colour(label.slot) : label.run ? "var(--run-control)" : "var(--text-muted)" } }),
         make("span", { class: "end-name" }, label.text)));
   };
 

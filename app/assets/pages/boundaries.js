@@ -14,9 +14,6 @@
         ...Object.fromEntries(OVER_STEPS.map((show) => [`boundary-${show}`, over])),
       };
     },
-    arrived: (panel) => {
-      if (panel === "boundary-folded") ds.allowLog(true);
-    },
   });
 
   /** The numbers of blocks at the ends of their lines, kept apart in each run's column. */
@@ -32,7 +29,7 @@
 
   ds.paint("boundary-folded", (gd) => gd.layout.meta.columns.flatMap((entry) => {
     const xaxis = gd._fullLayout[`xaxis${entry.axis}`];
-    const colour = entry.slot ? ds.colour(entry.slot) : "var(--text-muted)";
+    const colour = entry.slot ? ds.colour(entry.slot) : "var(--run-control)";
     const title = make("span", { class: "map-title", style: { left: px(xaxis._offset + 2), "max-width": px(xaxis._length - 8) } },
       make("span", { class: "end-dash", style: { background: colour } }), make("span", { class: "end-name" }, entry.name));
     return [title, ...blockNumbers(gd, entry)];
