@@ -4,7 +4,6 @@ from depthscope.figures.bands import bands_note, runs_words
 from depthscope.figures.block_boundaries import BoundaryOptions, Show, block_boundaries_data, has_blocks
 from depthscope.figures.block_boundaries_axes import (
     boundary_map_limits,
-    boundary_map_log,
     drawn_as_map,
     left_out_words,
 )
@@ -110,7 +109,6 @@ __all__ = [
     "block_boundaries_data",
     "block_boundaries_plotly",
     "boundary_map_limits",
-    "boundary_map_log",
     "cell_series_data",
     "cell_series_plotly",
     "columns_for",

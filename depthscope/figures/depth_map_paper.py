@@ -103,8 +103,9 @@ def _map(axes: Axes, array: xr.DataArray, scale: Scale, sheet: Sheet, last: int,
     blocks = array["residual_block"].values
     ends = np.flatnonzero(np.diff(blocks)) + 1
     if ends.size <= layers // 2:
-        width = 0.6 if ends.size < MANY_BOUNDARIES else 0.2  # rows of a few points are not to be hidden
-        axes.hlines(ends + 0.5, edges[0], edges[-1], color=sheet["surface"], linewidth=width)
+        # Between rows of a few points a full line would show instead of the values.
+        width, alpha = (0.6, 1.0) if ends.size < MANY_BOUNDARIES else (0.3, 0.35)
+        axes.hlines(ends + 0.5, edges[0], edges[-1], color=sheet["surface"], linewidth=width, alpha=alpha)
     axes.set_ylim(layers + 0.5, 0.5)
     step_axis(axes, float(edges[0]), max(float(edges[-1]), float(last)), 3)
     axes.tick_params(axis="y", length=2.5, width=0.5)
