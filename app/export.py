@@ -48,7 +48,7 @@ def archive(
     stored = [run.run for run in runs]
     options = dict(figure.options(ask, runs))
     ids = {run.id: run.run.id for run in runs}
-    for key in ("baseline", "pinned_runs"):
+    for key in ("baseline", "focus", "pinned_runs"):
         if options.get(key):
             value = options[key]
             options[key] = ids.get(value) if isinstance(value, str) else [ids[run] for run in value]

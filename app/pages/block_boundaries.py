@@ -8,6 +8,7 @@ from typing import Any
 from dash import html
 
 from depthscope.analysis import THE_LINE, one_stream
+from depthscope.app.controls import segments
 from depthscope.app.export import PageFigure
 from depthscope.app.page import Page, Panel
 from depthscope.app.pages.block_boundaries_answers import boundary_answer
@@ -18,8 +19,8 @@ from depthscope.figures import Show, has_blocks
 PANELS: tuple[tuple[Show, str], ...] = (
     ("folded", "State by position in block"),
     ("sums", "State at block ends"),
-    ("reset", "Reset ratio over its construction ratio"),
-    ("read", "Read change across a boundary"),
+    ("reset", "Reset over construction ratio"),
+    ("read", "Read change across boundaries"),
 )
 
 
@@ -29,7 +30,11 @@ def lacks_blocks(run: CachedRun) -> str:
 
 
 def head() -> list[Any]:
-    return [html.Div(className="spring"), html.Span(THE_LINE, className="note head-note")]
+    return [
+        html.Span(THE_LINE, className="note head-note"),
+        html.Div(className="spring"),
+        segments("scale", (("log", "Log"), ("linear", "Linear"))),
+    ]
 
 
 def body() -> html.Div:

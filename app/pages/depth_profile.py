@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from dash import html
@@ -12,10 +11,17 @@ from depthscope.app.controls import menu, segments
 from depthscope.app.export import PageFigure
 from depthscope.app.key import kind_keys
 from depthscope.app.page import Page, Panel
-from depthscope.app.pages.depth_profile_answers import loss_answer, map_answer, profile_answer
+from depthscope.app.pages.depth_profile_answers import (
+    READING,
+    gradient_answer,
+    loss_answer,
+    map_answer,
+    profile_answer,
+)
 from depthscope.app.panel import panel
 from depthscope.app.reading import CachedRun
 from depthscope.app.state import DEFAULT_QUANTITY, LAYER_QUANTITIES, Ask
+from depthscope.figures import GRADIENT, quantity_shown
 from depthscope.quantities import QUANTITIES
 
 MODES = (
@@ -29,8 +35,10 @@ RANGES = (("shared", "Shared, 1–99 %"), ("full", "Shared, all"), ("own", "Each
 
 
 def profile_options(ask: Ask, runs: Sequence[CachedRun]) -> dict[str, Any]:
-    """Return what the exported figure shows: the quantity only where it is not the one that the page opens with."""
-    chosen = {"quantity": ask.metric} if ask.metric != DEFAULT_QUANTITY else {}
+    """Return what the exported figure shows: the page's three upper panels, as they stand there."""
+    replaced = quantity_shown(ask.metric, ask.mode) != ask.metric
+    usual = replaced or ask.metric == DEFAULT_QUANTITY
+    chosen = {} if usual else {"quantity": f"loss,{ask.metric},{GRADIENT}"}
     pinned = [ask.focus] if len(runs) > 2 and ask.focus else [run.id for run in runs]
     return {
         **chosen,
@@ -40,6 +48,8 @@ def profile_options(ask: Ask, runs: Sequence[CachedRun]) -> dict[str, Any]:
         "pinned_runs": pinned,
         "baseline": ask.base,
         "align": ask.align,
+        "focus": ask.focus,
+        "robust": ask.range != "full",
     }
 
 
@@ -58,7 +68,16 @@ def body() -> html.Div:
     """Return the page's panels; `depth_profile_answers` fills them."""
     return html.Div(
         className="panels depth-panels",
-        children=[panel("profile", legend=kind_keys()), panel("gradient"), panel("loss"), panel("maps")],
+        children=[
+            html.P(READING, className="note reading"),
+            panel(
+                "profile",
+                legend=[html.Span([*kind_keys(), html.Span()], id="kinds-profile", className="key")],
+            ),
+            panel("gradient"),
+            panel("loss"),
+            panel("maps"),
+        ],
     )
 
 
@@ -74,8 +93,8 @@ DEPTH_PROFILE = Page(
     body=body,
     figure=PageFigure(name="depth-profile", options=profile_options),
     panels={
-        "profile": Panel(title="State after each write", answer=partial(profile_answer, end_labels=True)),
-        "gradient": Panel(title="Gradient at the write", answer=partial(profile_answer, end_labels=False)),
+        "profile": Panel(title="State after each write", answer=profile_answer),
+        "gradient": Panel(title=QUANTITIES[GRADIENT].label, answer=gradient_answer),
         "loss": Panel(title="Validation loss", answer=loss_answer),
         "maps": Panel(title="State by sublayer and step", answer=map_answer),
     },

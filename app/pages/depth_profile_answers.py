@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from depthscope.app.absent import definition, reasons_by_name, why_empty
@@ -14,12 +15,15 @@ from depthscope.app.state import Ask
 from depthscope.figures import (
     MOST_LINES,
     MOST_MAPS,
+    NO_LOGARITHM,
     Labelled,
     Limits,
     Look,
     LossOptions,
     MapOptions,
     ProfileOptions,
+    bands_note,
+    comparison,
     depth_map_data,
     depth_map_plotly,
     depth_profile_data,
@@ -29,17 +33,33 @@ from depthscope.figures import (
     limits_of,
     loss_data,
     loss_plotly,
+    map_log,
+    profile_panels,
     quantity_shown,
     shortened,
     theme,
 )
+from depthscope.quantities import QUANTITIES
 from depthscope.quantities import quantity as look_up
 
+READING = (
+    "Each line is a run at the step shown, from its first sublayer to its last; "
+    "each map is the same run over all steps, depth downward."
+)
 
-def profile_answer(
-    ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int], *, end_labels: bool
-) -> Answer:
-    """Answer for a profile over depth: the state panel and the gradient panel."""
+
+def profile_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -> Answer:
+    """Answer for the profile of the quantity chosen."""
+    return _profile(ask, runs, slots, end_labels=True)
+
+
+def gradient_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -> Answer:
+    """Answer for the profile beside it, of the gradient: what an export shows beside the quantity too."""
+    quantity, mode = profile_panels(ask.metric, ask.mode)[1]
+    return _profile(replace(ask, metric=quantity, mode=mode), runs, slots, end_labels=False)
+
+
+def _profile(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int], *, end_labels: bool) -> Answer:
     title, note = heading(ask.metric, ask.mode)
     name = quantity_shown(ask.metric, ask.mode)
     base = next((run for run in runs if run.id == ask.base), None)
@@ -56,15 +76,17 @@ def profile_answer(
         pinned_runs=[ask.focus] if len(runs) > 2 and ask.focus else [run.id for run in runs],
         baseline=ask.base,
         align=ask.align,
+        focus=ask.focus,
+        robust=ask.range != "full",
     )
     data = depth_profile_data(runs, options)
     if not data.arrays:
         return Answer(title=title, note=note, empty=why_empty(data, name), missing=_missing(data, name))
     look = Look(theme=theme(ask.theme), slots=slots, focus=ask.focus, host="page")
-    figure = depth_profile_plotly(
-        data, look=look, log=ask.log, limits=_common_limits(ask, runs), end_labels=end_labels
-    )
-    warnings = [figure["layout"]["meta"]["unusual"], _unequal_footing(ask, runs)]
+    figure = depth_profile_plotly(data, look=look, log=ask.log, end_labels=end_labels)
+    meta = figure["layout"]["meta"]
+    note = "; ".join(filter(None, (note, meta["note"], bands_note(data) if end_labels else "")))
+    warnings = [meta["unusual"], _unequal_footing(ask, runs)]
     if len(data.arrays) > MOST_LINES:
         warnings.append(f"{MOST_LINES} of {len(data.arrays)} runs")
     return Answer(
@@ -73,7 +95,7 @@ def profile_answer(
         figure=figure,
         absent=reasons_by_name(data),
         warning=", ".join(filter(None, warnings)),
-        definition=definition(name),
+        definition=f"{definition(name)}\n{READING}" if end_labels else definition(name),
         missing=_missing(data, name),
     )
 
@@ -86,11 +108,16 @@ def map_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) ->
     title = str(data.attributes["title"])
     base = next((run for run in runs if run.id == ask.base), None)
     note = _difference_note(ask, base) if ask.mode == "difference" and base else str(data.attributes["note"])
+    note = (
+        f"{note}, {NO_LOGARITHM}"
+        if ask.log and not signed and data.arrays and not map_log(data, True)
+        else note
+    )
     reason = _no_difference(ask, runs)
     if reason or not data.arrays:
         words = empty_words(reason) if reason else why_empty(data, name)
         return Answer(title=title, note=note, empty=words, definition=definition(name))
-    log = ask.log and not signed
+    log = map_log(data, ask.log)
     limits = _limits(ask, data, log)
     look = Look(theme=theme(ask.theme), slots=slots, focus=ask.focus, host="page")
     figure = depth_map_plotly(data, look=look, log=log, limits=limits, end=ask.end)
@@ -122,11 +149,25 @@ def loss_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -
         )
         return Answer(title=title, empty=words)
     look = Look(theme=theme(ask.theme), slots=slots, focus=ask.focus, host="page")
+    figure = loss_plotly(data, look=look, end=ask.end)
     return Answer(
         title=title,
         note=str(data.attributes["note"]),
-        figure=loss_plotly(data, look=look, end=ask.end),
+        figure=figure,
         absent=reasons_by_name(data),
+        warning=figure["layout"]["meta"]["beyond"],
+        definition=_loss_definition(str(data.attributes["quantity"])),
+    )
+
+
+def _loss_definition(name: str) -> str:
+    """Return what the loss is; an evaluation is named by the training loop, and defined there."""
+    if name in QUANTITIES:
+        return definition(name)
+    return (
+        f"the loss named {name}, in nats per token\n"
+        "mean over the tokens of the evaluation, as the training loop took it\n"
+        "Source: recorder.evaluation(...) in the training loop"
     )
 
 
@@ -146,14 +187,7 @@ def _unequal_footing(ask: Ask, runs: Sequence[CachedRun]) -> str:
 
 
 def _difference_note(ask: Ask, base: CachedRun) -> str:
-    return f"{'difference' if is_signed(ask.metric) else 'log2 ratio'} to {shortened(base.name, 20)}"
-
-
-def _common_limits(ask: Ask, runs: Sequence[CachedRun]) -> Limits | None:
-    """The scale of all recorded steps, so that the axis stands still while the step moves."""
-    data = depth_map_data(runs, MapOptions(quantity=ask.metric, mode=ask.mode, baseline=ask.base))
-    log = ask.log and not is_signed(ask.metric, ask.mode)
-    return limits_of(data.arrays.values(), robust=ask.range != "full", log=log)
+    return comparison(ask.metric, shortened(base.name, 20))
 
 
 def _limits(ask: Ask, data: Labelled, log: bool) -> Limits | None:
@@ -173,7 +207,7 @@ def _hatched(data: Labelled, partial: Sequence[str], runs: Sequence[CachedRun]) 
     """Say what the hatching in the maps means; empty without any."""
     words = []
     if any(not array["reachable"].values.all() for array in data.arrays.values()):
-        words.append("not defined")
+        words.append("unreachable")
     if partial:
         live = all(run.status == "live" for run in runs if run.id in partial)
         words.append("not recorded yet" if live else "not recorded")

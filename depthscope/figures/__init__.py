@@ -1,6 +1,12 @@
 """Figures: one function each from runs to labelled arrays, and renderers that draw those numbers."""
 
+from depthscope.figures.bands import bands_note, runs_words
 from depthscope.figures.block_boundaries import BoundaryOptions, Show, block_boundaries_data, has_blocks
+from depthscope.figures.block_boundaries_axes import (
+    boundary_map_limits,
+    drawn_as_map,
+    left_out_words,
+)
 from depthscope.figures.block_boundaries_plotly import MOST_RUNS as MOST_BOUNDARY_RUNS
 from depthscope.figures.block_boundaries_plotly import block_boundaries_plotly
 from depthscope.figures.cell_series import CellSeriesOptions, cell_series_data
@@ -17,9 +23,9 @@ from depthscope.figures.depth_attention import (
     is_difference,
 )
 from depthscope.figures.depth_attention_plotly import depth_attention_plotly
-from depthscope.figures.depth_map import MapOptions, columns_for, depth_map_data
+from depthscope.figures.depth_map import MapOptions, columns_for, depth_map_data, map_log
 from depthscope.figures.depth_map_plotly import MOST_MAPS, depth_map_plotly
-from depthscope.figures.depth_profile import ProfileOptions, depth_profile_data
+from depthscope.figures.depth_profile import GRADIENT, ProfileOptions, depth_profile_data, profile_panels
 from depthscope.figures.depth_profile_plotly import MOST_LINES, depth_profile_plotly
 from depthscope.figures.distant_sources import DistantSource, distant_sources
 from depthscope.figures.figure import FIGURES, Figure, drawn_figure, figure, figure_data, list_figures
@@ -46,20 +52,23 @@ from depthscope.figures.paper_figure import (
 from depthscope.figures.paper_file import PAPER_FORMATS, PaperFormat, paper_bytes
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps, shared_losses
-from depthscope.figures.shown import MODES, Mode, heading, is_signed, quantity_shown
+from depthscope.figures.shown import MODES, Mode, comparison, heading, is_signed, quantity_shown
 from depthscope.figures.skip_paths import SkipPathOptions, skip_paths_data
 from depthscope.figures.skip_paths_plotly import skip_paths_plotly
 from depthscope.figures.theme import TOKENS, Theme, ThemeName, run_dash, theme
 from depthscope.figures.ticks import significant
+from depthscope.figures.value_axis import NO_LOGARITHM
 
 __all__ = [
     "ALIGNMENTS",
     "FIGURES",
+    "GRADIENT",
     "MODES",
     "MOST_BOUNDARY_RUNS",
     "MOST_LINES",
     "MOST_MAPS",
     "MOST_OUTER_MAPS",
+    "NO_LOGARITHM",
     "PAPER_FIGURES",
     "PAPER_FORMATS",
     "PARTS",
@@ -96,11 +105,14 @@ __all__ = [
     "View",
     "aligned_step",
     "attention_limits",
+    "bands_note",
     "block_boundaries_data",
     "block_boundaries_plotly",
+    "boundary_map_limits",
     "cell_series_data",
     "cell_series_plotly",
     "columns_for",
+    "comparison",
     "depth_attention_data",
     "depth_attention_plotly",
     "depth_map_data",
@@ -109,6 +121,7 @@ __all__ = [
     "depth_profile_plotly",
     "distant_sources",
     "draw_paper",
+    "drawn_as_map",
     "drawn_figure",
     "figure",
     "figure_data",
@@ -116,11 +129,13 @@ __all__ = [
     "heading",
     "is_difference",
     "is_signed",
+    "left_out_words",
     "limits_of",
     "list_figures",
     "look_up_paper",
     "loss_data",
     "loss_plotly",
+    "map_log",
     "outer_history_data",
     "outer_line_plotly",
     "outer_map_plotly",
@@ -129,9 +144,11 @@ __all__ = [
     "paper_bytes",
     "paper_panels",
     "plotly_text",
+    "profile_panels",
     "quantity_shown",
     "recorded_steps",
     "run_dash",
+    "runs_words",
     "shared_losses",
     "shortened",
     "significant",

@@ -12,29 +12,20 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
-from depthscope.analysis import (
-    THE_LINE,
-    boundaries,
-    construction_ratios,
-    one_stream,
-    read_changes,
-    reset_ratios,
-    restarts,
-    virtual_blocks,
-)
+from depthscope.analysis import THE_LINE, one_stream
+from depthscope.figures.block_boundaries_series import read_changes_over_steps, reset_over_construction, sums
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import IntArray, recorded_steps, row_for
-from depthscope.figures.shown import FloatArray, heading, is_signed, require, shown_values
-from depthscope.quantities import DepthLayout
+from depthscope.figures.shown import FloatArray, heading, is_signed, require, short_label, shown_values
 from depthscope.quantities import quantity as look_up
 
 Show = Literal["folded", "sums", "reset", "read"]
 SHOWS: tuple[Show, ...] = ("folded", "sums", "reset", "read")
 _HEADINGS = {
-    "sums": ("State at block ends", "rms of b_n"),
-    "reset": ("Reset ratio over its construction ratio", "1: as uncorrelated writes give"),
-    "read": ("Read change across a boundary", "first read of a block over the last before"),
+    "sums": ("State at block ends", "rms of bₙ"),
+    "reset": ("Reset over construction ratio", "1: uncorrelated writes"),
+    "read": ("Read change across boundaries", "first read over the last before"),
 }
 
 
@@ -70,7 +61,7 @@ def block_boundaries_data(runs: Sequence[ReadableRun], options: BoundaryOptions)
     def part(run: ReadableRun) -> xr.DataArray:
         blocks = run.layout.residual_block if has_blocks(run) else pattern.get(run.layout.layers)
         if blocks is None:
-            raise Absent("the design has no residual blocks, and no run with blocks has its depth")
+            raise Absent("no residual blocks, and no run with blocks has its depth")
         control = not has_blocks(run)
         if control:
             _check_control(run, options)
@@ -78,16 +69,21 @@ def block_boundaries_data(runs: Sequence[ReadableRun], options: BoundaryOptions)
             case "folded":
                 array = _folded(run, options, blocks, control=control)
             case "sums":
-                array = _sums(run, options.columns, blocks, control=control)
+                array = sums(run, options.columns, blocks, control=control)
             case "reset":
-                array = _reset(run, options.columns)
+                array = reset_over_construction(run, options.columns)
             case "read":
-                array = _read(run, options.columns)
-        array.attrs |= {"control": control, "design": run.layout.design}
+                array = read_changes_over_steps(run, options.columns)
+        array.attrs |= {
+            "control": control,
+            "design": run.layout.design,
+            "layer_kinds": list(run.layout.layer_kinds),
+        }
         return array
 
     arrays, absent, names = per_run(runs, part)
-    title, note = _HEADINGS.get(options.show) or heading(options.quantity, "absolute")
+    folded = f"{short_label(options.quantity, 'absolute')} by position in block"
+    title, note = _HEADINGS.get(options.show) or (folded, heading(options.quantity, "absolute")[1])
     return Labelled(
         arrays=arrays,
         absent=absent,
@@ -96,7 +92,7 @@ def block_boundaries_data(runs: Sequence[ReadableRun], options: BoundaryOptions)
             "quantity": {"folded": options.quantity, "read": "read_rms"}.get(options.show, "state_rms"),
             "show": options.show,
             "mode": "absolute",
-            "title": f"{title} by position in block" if options.show == "folded" else title,
+            "title": title,
             "note": note,
             "line": THE_LINE,
             "signed": options.show == "folded" and is_signed(options.quantity),
@@ -112,11 +108,11 @@ def has_blocks(run: ReadableRun) -> bool:
 
 def _check_control(run: ReadableRun, options: BoundaryOptions) -> None:
     if options.show in ("reset", "read"):
-        raise Absent("the design has no residual blocks, so no boundaries between them")
+        raise Absent("no residual blocks")
     if not one_stream(run.layout):
-        raise Absent("the design has neither residual blocks nor one accumulated stream to be their control")
+        raise Absent("neither residual blocks nor one accumulated stream to be their control")
     if options.show == "folded" and options.quantity not in ("state_rms", "write_rms"):
-        raise Absent("the design has no residual blocks; as a control it shows the sums of its writes only")
+        raise Absent("no residual blocks; as their control it shows the sums of its writes only")
 
 
 def _folded(
@@ -158,89 +154,3 @@ def fold(values: FloatArray | IntArray, blocks: Sequence[int], empty: float = np
     for row, part in enumerate(parts):
         out[row, : part.size] = part
     return out
-
-
-def _sums(run: ReadableRun, columns: int, blocks: Sequence[int], *, control: bool) -> xr.DataArray:
-    state, start, end = _over_steps(run, "state_rms", columns)
-    numbers = np.asarray(blocks)
-    last = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]), numbers.size - 1)
-    values = state[last]
-    bounds: dict[str, FloatArray] = {}
-    if control:
-        write, _, _ = _over_steps(run, "write_rms", columns)
-        embedding, _, _ = _over_steps(run, "embedding_rms", columns)
-        found = [
-            virtual_blocks(write[:, column], state[:, column], float(embedding[column]), blocks)
-            for column in range(state.shape[1])
-        ]
-        values = np.array([one.uncorrelated for one in found]).T
-        bounds = {
-            "at_least": np.array([one.at_least for one in found]).T,
-            "at_most": np.array([one.at_most for one in found]).T,
-        }
-    return _by_column(values, "block", start, end, "state_rms", bounds)
-
-
-def _reset(run: ReadableRun, columns: int) -> xr.DataArray:
-    layout: DepthLayout = run.layout
-    if not restarts(layout):
-        raise Absent("no sum of writes restarts in this design")
-    state, start, end = _over_steps(run, "state_rms", columns)
-    write, _, _ = _over_steps(run, "write_rms", columns)
-    edges = boundaries(layout.residual_block, layout.transformer_block)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reset = np.array([reset_ratios(column, edges) for column in state.T]).T
-        built = np.array([construction_ratios(column, edges) for column in write.T]).T
-        parts = {"reset_ratio": reset, "construction_ratio": built}
-        array = _by_column(reset / built, "boundary", start, end, "state_rms", parts)
-    return _ratio(array, "reset_over_construction", "reset ratio over its construction ratio")
-
-
-def _read(run: ReadableRun, columns: int) -> xr.DataArray:
-    read, start, end = _over_steps(run, "read_rms", columns)
-    edges = boundaries(run.layout.residual_block, run.layout.transformer_block)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = np.array([read_changes(column, edges) for column in read.T]).T
-    array = _by_column(change, "boundary", start, end, "read_rms", {})
-    return _ratio(array, "read_change", "first read of a block over the last read before it")
-
-
-def _ratio(array: xr.DataArray, name: str, long_name: str) -> xr.DataArray:
-    """Name a ratio of recorded values, which has a definition and a unit of its own."""
-    array = array.rename(name)
-    array.attrs = {"long_name": long_name, "units": "1", "reduction": array.attrs["reduction"]}
-    return array
-
-
-def _over_steps(run: ReadableRun, name: str, columns: int) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return values (layer, column), or (column) of a scalar, and the first and last step of each column."""
-    require(run, name)
-    array = run.read(name, columns=columns)
-    if array.sizes["step"] == 0:
-        raise Absent("no step is recorded yet")
-    mean = array.sel(stat="mean").transpose(..., "step")
-    start = np.asarray(array["step_start"].values, dtype=np.int64)
-    end = np.asarray(array["step_end"].values, dtype=np.int64)
-    return np.asarray(mean.values, dtype=np.float64), start, end
-
-
-def _by_column(
-    values: FloatArray,
-    dim: str,
-    start: IntArray,
-    end: IntArray,
-    quantity: str,
-    parts: dict[str, FloatArray],
-) -> xr.DataArray:
-    return xr.DataArray(
-        values,
-        dims=(dim, "column"),
-        coords={
-            dim: np.arange(1, values.shape[0] + 1),
-            "step_start": ("column", start),
-            "step_end": ("column", end),
-            **{name: ((dim, "column"), part) for name, part in parts.items()},
-        },
-        name=quantity,
-        attrs=look_up(quantity).attributes(),
-    )

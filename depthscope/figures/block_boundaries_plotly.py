@@ -2,158 +2,182 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from depthscope.figures.beyond import Stretch, beyond_marks, beyond_words, stretches
+from depthscope.figures.block_boundaries_axes import (
+    MOST_NUMBERED,
+    boundary_axis,
+    drawn_as_map,
+    has_position_markers,
+    has_reference,
+    left_out_words,
+    line_width,
+    rows_drawn,
+)
+from depthscope.figures.block_boundaries_map_plotly import folded_map
 from depthscope.figures.labelled import Labelled
-from depthscope.figures.look import Look, axis, frame, step_axis, with_alpha
-from depthscope.figures.names import plotly_text, shortened
-from depthscope.figures.ticks import round_ticks, short_number
+from depthscope.figures.look import Look, axis, frame, step_axis
+from depthscope.figures.names import plotly_text
+from depthscope.figures.run_columns import RunColumns
 from depthscope.figures.typed import typed
+from depthscope.figures.unusual import MARK_AXIS, Unusual, marks, together
+from depthscope.figures.value_axis import ValueAxis
 
 MOST_RUNS = 6
-_GAP = 0.04
+_STANDOFF = 4
+"""Pixels between the numbers of an axis and lines that begin at it."""
 
 
-def block_boundaries_plotly(data: Labelled, *, look: Look, end: int | None = None) -> dict[str, Any]:
+def block_boundaries_plotly(
+    data: Labelled, *, look: Look, log: bool = True, end: int | None = None
+) -> dict[str, Any]:
     """Return a plotly figure (as a dict) of `block_boundaries_data`.
 
-    Folded: runs side by side, one line a block, the later the stronger. Over steps: one line a block or boundary
-    of each run. A run without blocks is grey: it is the control. `end` is where the axis of steps ends.
+    Folded: runs side by side, one line a block, the later the thicker, or with many blocks one row of a map each.
+    Over steps: one line a block or boundary of each run. A run without blocks is grey: it is the control. `end` is
+    where the axis of steps ends.
     """
     shown = dict(list(data.arrays.items())[:MOST_RUNS])
-    part = _folded if data.attributes["show"] == "folded" else _over_steps
-    return part(shown, data, look, end)
+    if drawn_as_map(data):
+        return folded_map(shown, data, look, log)
+    if data.attributes["show"] == "folded":
+        return _folded(shown, data, look, boundary_axis(data, log=log))
+    return _over_steps(shown, data, look, boundary_axis(data, log=log), end)
 
 
-def _folded(shown: dict[str, xr.DataArray], data: Labelled, look: Look, end: int | None) -> dict[str, Any]:
-    order = list(data.arrays)
+def _folded(shown: dict[str, xr.DataArray], data: Labelled, look: Look, values: ValueAxis) -> dict[str, Any]:
     layout = frame(look, left=44, top=24, right=16, bottom=40)
-    width = (1 - _GAP * (len(shown) - 1)) / max(len(shown), 1)
-    value_range = _range([array.values for array in shown.values()])
-    ticks = round_ticks(0, value_range[1], 5)
+    columns = RunColumns(shown, data, look)
     traces: list[dict[str, Any]] = []
-    maps: list[dict[str, Any]] = []
+    numbers: list[dict[str, Any]] = []
+    unusual: list[Unusual] = []
     for place, (run, array) in enumerate(shown.items()):
-        suffix = "" if place == 0 else str(place + 1)
+        suffix = columns.suffix(place)
+        on = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         x = np.asarray(array["position"].values, dtype=np.float64)
-        for row in range(array.sizes["block"]):
-            line = _line(run, array, row, look, order, data)
-            layers = [int(layer) for layer in array["layer"].values[row]]
+        blocks = array.sizes["block"]
+        for row in range(blocks):
+            line = _line(run, array, row, look, data)
             traces.append(
                 {
                     **line,
+                    **on,
                     "x": typed(x),
-                    "y": typed(array.values[row]),
-                    "xaxis": f"x{suffix}",
-                    "yaxis": f"y{suffix}",
-                    "mode": "lines+markers",
+                    "y": typed(values.drawable(array.values[row])),
+                    "mode": "lines+markers" if has_position_markers(array) else "lines",
                     "marker": {"size": 5, "color": line["line"]["color"]},
-                    "meta": {**line["meta"], "layers": layers},
                 }
             )
-        left = place * (width + _GAP)
+            drawn, counts = marks(
+                x,
+                np.asarray(array.values[row], dtype=np.float64),
+                array["layer"].values[row] > 0,
+                log=values.log,
+                colour=line["line"]["color"],
+                meta={"run": run, "row": row + 1, "dim": "block"},
+            )
+            traces += [{**trace, **on, "yaxis": f"y{len(shown) + place + 1}"} for trace in drawn]
+            unusual.append(counts)
+            here = np.flatnonzero(np.isfinite(values.drawable(array.values[row])))
+            if blocks <= MOST_NUMBERED and here.size:
+                last = {"x": float(x[here[-1]]), "y": float(array.values[row][here[-1]])}
+                numbers.append({"axis": suffix, "text": str(row + 1), **last})
         positions = array.sizes["position"]
-        layout[f"xaxis{suffix}"] = axis(
-            look,
-            ticks=True,
-            title="position in block",
-            range=[0.6, positions + 0.4],
-            domain=[left, left + width],
-            anchor=f"y{suffix}",
-            tickvals=list(range(1, positions + 1, -(-positions // 8))),
-        )
+        layout[f"xaxis{suffix}"] = columns.position_axis(place, [0.6, positions + max(0.4, positions / 20)])
         layout[f"yaxis{suffix}"] = axis(
-            look,
-            grid=True,
-            range=value_range,
-            anchor=f"x{suffix}",
-            tickvals=ticks,
-            ticktext=[short_number(tick) for tick in ticks],
-            showticklabels=place == 0,
+            look, grid=True, anchor=f"x{suffix}", showticklabels=place == 0, **values.plotly()
         )
-        control = " (control: sums over virtual blocks)" if array.attrs["control"] else ""
-        name = shortened(data.names.get(run, run), 24)
-        maps.append(
-            {
-                "run": run,
-                "slot": None if control else look.slot(run, order),
-                "name": f"{name}{control}",
-                "axis": suffix,
-            }
-        )
-    steps = {run: int(array["step"].values) for run, array in shown.items()}
-    layout["meta"] = {"panel": "boundaries", "show": "folded", "columns": maps, "steps": steps}
-    return {"data": traces, "layout": layout}
-
-
-def _over_steps(
-    shown: dict[str, xr.DataArray], data: Labelled, look: Look, end: int | None
-) -> dict[str, Any]:
-    order = list(data.arrays)
-    newest = [int(array["step_end"].values[-1]) for array in shown.values()]
-    last = max(newest + ([] if end is None else [end]), default=0) or 1
-    value_range = _range([array.values for array in shown.values()])
-    ticks = round_ticks(0, value_range[1], 4)
-    traces = [
-        {
-            **_line(run, array, row, look, order, data),
-            "x": typed(np.asarray(array["step_end"].values, dtype=np.float64)),
-            "y": typed(array.values[row]),
-            "mode": "lines",
-        }
-        for run, array in shown.items()
-        for row in range(array.shape[0])
-    ]
-    layout = frame(look, left=40, top=20, right=16, bottom=40)
-    layout |= {
-        "xaxis": step_axis(look, last, 4),
-        "yaxis": axis(
-            look,
-            grid=True,
-            range=value_range,
-            tickvals=ticks,
-            ticktext=[short_number(tick) for tick in ticks],
-        ),
-        "shapes": _one(look) if data.attributes["show"] in ("reset", "read") else [],
-        "meta": {"panel": "boundaries", "show": data.attributes["show"]},
+        mark_axis = {**MARK_AXIS, "overlaying": f"y{suffix}", "anchor": f"x{suffix}"}
+        layout[f"yaxis{len(shown) + place + 1}"] = mark_axis
+    layout["meta"] = {
+        "panel": "boundaries",
+        "show": "folded",
+        **columns.described(),
+        "ends": numbers,
+        "unusual": together(unusual).words(),
+        "note": values.note,
     }
     return {"data": traces, "layout": layout}
 
 
-def _line(
-    run: str, array: xr.DataArray, row: int, look: Look, order: list[str], data: Labelled
+def _over_steps(
+    shown: dict[str, xr.DataArray], data: Labelled, look: Look, values: ValueAxis, end: int | None
 ) -> dict[str, Any]:
-    """Describe the line of one block: the run's colour, the stronger the later the block."""
-    count = array.shape[0]
-    colour = look.theme["text-muted"] if array.attrs["control"] else look.colour(run, order)
-    strength = 1.0 if count < 2 else 0.35 + 0.65 * row / (count - 1)
-    name = plotly_text(data.names.get(run, run))
+    newest = [int(array["step_end"].values[-1]) for array in shown.values()]
+    last = max(newest + ([] if end is None else [end]), default=0) or 1
+    rows = rows_drawn(data)
+    traces: list[dict[str, Any]] = []
+    labels: list[dict[str, Any]] = []
+    unusual: list[Unusual] = []
+    found: list[Stretch] = []
+    for run, array in shown.items():
+        steps = np.asarray(array["step_end"].values, dtype=np.float64)
+        for row in rows[run]:
+            line = _line(run, array, row, look, data)
+            series = np.asarray(array.values[row], dtype=np.float64)
+            drawable = values.drawable(series)
+            traces.append({**line, "x": typed(steps), "y": typed(drawable), "mode": "lines"})
+            here = stretches(series, values)
+            found += here
+            colour, meta = line["line"]["color"], {"run": run, "row": row + 1, "dim": str(array.dims[0])}
+            traces += beyond_marks(steps, series, here, colour=colour, meta=meta)
+            drawn, counts = marks(
+                steps, series, np.ones(steps.shape, bool), log=values.log, colour=colour, meta=meta
+            )
+            traces += drawn
+            unusual.append(counts)
+            finite = drawable[np.isfinite(drawable)]
+            if finite.size and len(rows[run]) <= MOST_NUMBERED:
+                slot = None if array.attrs["control"] else look.slot(run, list(data.arrays))
+                label = {"run": run, "slot": slot, "text": str(row + 1), "y": float(finite[-1]), "pin": False}
+                labels.append(label)
+    layout = frame(look, left=44, top=20, right=40, bottom=40)
+    layout |= {
+        "xaxis": step_axis(look, last, 4),
+        "yaxis": axis(look, grid=True, ticklabelstandoff=_STANDOFF, **values.plotly()),
+        "yaxis2": dict(MARK_AXIS),
+        "shapes": _one(look) if has_reference(data) else [],
+        "meta": {
+            "panel": "boundaries",
+            "show": data.attributes["show"],
+            "labels": labels,
+            "focus": look.focus if look.focus in shown else next(iter(shown), None),
+            "unusual": together(unusual).words(),
+            "beyond": beyond_words(found, values),
+            "left_out": left_out_words(data),
+            "note": values.note,
+        },
+    }
+    return {"data": traces, "layout": layout}
+
+
+def _line(run: str, array: xr.DataArray, row: int, look: Look, data: Labelled) -> dict[str, Any]:
+    """Describe the line of one block: the run's colour and dash, the thicker the later the block."""
+    order = list(data.arrays)
+    control = bool(array.attrs["control"])
+    line: Mapping[str, Any] = {
+        "color": look.theme["run-control"] if control else look.colour(run, order),
+        "width": line_width(row, array.shape[0]),
+        "dash": look.dash(run, order),
+    }
     return {
         "type": "scatter",
-        "name": f"{name}, {array.dims[0]} {row + 1}",
-        "line": {"color": with_alpha(colour, strength), "width": 2, "dash": look.dash(run, order)},
+        "name": f"{plotly_text(data.names.get(run, run))}, {array.dims[0]} {row + 1}",
+        "line": line,
         "hoverinfo": "none" if look.host == "page" else "x+y+name",
         "meta": {
             "run": run,
             "role": f"{array.dims[0]}-{row + 1}",
             "row": row + 1,
             "dim": str(array.dims[0]),
-            "control": bool(array.attrs["control"]),
+            "control": control,
         },
     }
-
-
-def _range(values: list[Any]) -> list[float]:
-    together = np.concatenate(
-        [np.asarray(value, dtype=np.float64).ravel() for value in values] or [np.empty(0)]
-    )
-    finite = together[np.isfinite(together)]
-    # A few records at the start may be far off; the axis is drawn for the rest.
-    high = float(np.percentile(finite, 99.5)) if finite.size else 1.0
-    return [0.0, 1.08 * high if high > 0 else 1.0]
 
 
 def _one(look: Look) -> list[dict[str, Any]]:

@@ -177,7 +177,7 @@ def missing_handles(sheet: Sheet, *, unreachable: bool, missing: bool, below: bo
     """Return legend patches for what has no colour."""
     found = []
     if unreachable:
-        found.append(Patch(**unreachable_face(sheet), label="not in the design"))
+        found.append(Patch(**unreachable_face(sheet), label="unreachable"))
     if missing or below:
         label = " or ".join(["not recorded"] * missing + ["zero or less"] * below)
         found.append(Patch(facecolor=sheet["chart-hatch"], label=label))

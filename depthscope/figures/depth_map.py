@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from depthscope.figures.labelled import Absent, Labelled, per_run
+from depthscope.figures.limits import has_logarithm
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.shown import (
     FloatArray,
@@ -19,6 +20,7 @@ from depthscope.figures.shown import (
     quantity_shown,
     ratio_to_first,
     require,
+    require_ratio,
     short_label,
     shown_values,
 )
@@ -60,7 +62,9 @@ def depth_map_data(runs: Sequence[ReadableRun], options: MapOptions) -> Labelled
         require(run, shown)
         values, start, end = _binned(run, shown, columns)
         if options.mode == "ratio":
-            values = ratio_to_first(values, axis=0)
+            ratios = ratio_to_first(values, axis=0)
+            require_ratio(ratios, values, shown)
+            values = ratios
         if options.mode == "difference":
             values = _minus_baseline(values, start, run, baseline, shown, columns)
         layout = run.layout
@@ -97,6 +101,11 @@ def depth_map_data(runs: Sequence[ReadableRun], options: MapOptions) -> Labelled
             "baseline": None if baseline is None else baseline.id,
         },
     )
+
+
+def map_log(data: Labelled, asked: bool) -> bool:
+    """Return whether a map's colours are logarithmic: as asked, but for signed values and where none is positive."""
+    return asked and not data.attributes["signed"] and has_logarithm(data.arrays.values())
 
 
 def _binned(

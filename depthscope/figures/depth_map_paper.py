@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from depthscope.figures.bands import banded_runs
 from depthscope.figures.colours_paper import (
     MOST_CELLS,
     Scale,
@@ -20,11 +21,12 @@ from depthscope.figures.colours_paper import (
     scale_of,
     unreachable_face,
 )
+from depthscope.figures.depth_map import map_log
 from depthscope.figures.depth_profile_paper import value_label
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Range
 from depthscope.figures.loss_paper import step_axis
-from depthscope.figures.map_marks import column_edges
+from depthscope.figures.map_marks import MANY_BOUNDARIES, column_edges
 from depthscope.figures.paper import Sheet, bare, depth_ticks, legend, panel_title
 
 
@@ -34,6 +36,7 @@ def depth_map_paper(
     """Return the maps of one panel, the runs side by side: two on a column, four on a wide sheet."""
     (data,) = panels.values()
     runs = list(data.arrays)
+    log = map_log(data, log)
     across = min(len(runs), 4 if sheet.wide else 2)
     down = -(-len(runs) // across)
     figure = sheet.figure(0.5 + 1.55 * down + (0.35 * down if scale == "own" else 0))
@@ -43,6 +46,7 @@ def depth_map_paper(
     hidden, absent, below = False, False, False
     vectors = sum(array.size for array in data.arrays.values()) <= MOST_CELLS
     alike = len({array.sizes["layer"] for array in data.arrays.values()}) == 1
+    ticked = (banded_runs(data.arrays, sheet.look.focus) or runs)[0] if alike else None
     for place, (axes, run) in enumerate(zip(grid.flat, runs, strict=False)):
         array = data.arrays[run]
         own = shared or scale_of(data, [array], log=log, robust=True)
@@ -55,7 +59,8 @@ def depth_map_paper(
         if place % across == 0:
             axes.set_ylabel("sublayer", labelpad=1)
         labelled = place % across == 0 or not alike
-        ticks = depth_ticks(layers, array["residual_block"].values.tolist(), room=1.1, apart=0.14)
+        blocks = data.arrays[ticked or run]["residual_block"].values.tolist()
+        ticks = depth_ticks(layers, blocks, room=1.1, apart=0.14)
         axes.set_yticks(ticks if labelled else [])
         if place + across < len(runs):
             axes.set_xlabel("")
@@ -98,7 +103,9 @@ def _map(axes: Axes, array: xr.DataArray, scale: Scale, sheet: Sheet, last: int,
     blocks = array["residual_block"].values
     ends = np.flatnonzero(np.diff(blocks)) + 1
     if ends.size <= layers // 2:
-        axes.hlines(ends + 0.5, edges[0], edges[-1], color=sheet["surface"], linewidth=0.6)
+        # Between rows of a few points a full line would show instead of the values.
+        width, alpha = (0.6, 1.0) if ends.size < MANY_BOUNDARIES else (0.3, 0.35)
+        axes.hlines(ends + 0.5, edges[0], edges[-1], color=sheet["surface"], linewidth=width, alpha=alpha)
     axes.set_ylim(layers + 0.5, 0.5)
     step_axis(axes, float(edges[0]), max(float(edges[-1]), float(last)), 3)
     axes.tick_params(axis="y", length=2.5, width=0.5)

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from depthscope.figures.bands import banded_run
+from depthscope.figures.bands import banded_runs
+from depthscope.figures.depth_map import map_log
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Limits, limits_of
 from depthscope.figures.look import Look, axis, frame
@@ -32,12 +33,12 @@ def depth_map_plotly(
     `limits` are the ends of the common colour scale; None gives each run its own robust scale. `end` is the
     step at which every time axis ends; what a run has not recorded up to there is hatched.
     """
-    log = log and not data.attributes["signed"]
+    log = map_log(data, log)
     signed = bool(data.attributes["signed"])
     shown = dict(list(data.arrays.items())[:MOST_MAPS])
     order = list(shown)
     alike = len({array.sizes["layer"] for array in shown.values()}) <= 1
-    blocks = banded_run(shown, look.focus) if alike else None
+    blocks = shown[(banded_runs(shown, look.focus) or order)[0]] if alike and shown else None
     gap = _GAP if alike else _GAP_WITH_TICKS
     width = (1 - gap * (len(shown) - 1)) / max(len(shown), 1)
     newest = {run: int(array["step_end"].values[-1]) for run, array in shown.items()}

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from depthscope.figures.bands import banded_runs
+from depthscope.figures.depth_map import MapOptions, depth_map_data
 from depthscope.figures.labelled import Absent, Labelled, per_run
+from depthscope.figures.limits import Limits, limits_of
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import Alignment, aligned_step, recorded_steps, row_for
 from depthscope.figures.shown import (
@@ -20,12 +23,16 @@ from depthscope.figures.shown import (
     quantity_shown,
     ratio_to_first,
     require,
+    require_ratio,
     shown_values,
 )
+from depthscope.figures.value_axis import ValueAxis, value_axis
 from depthscope.quantities import quantity as look_up
 from depthscope.quantities import reachable
 
 NO_STEP = -1
+GRADIENT = "grad_write_rms"
+"""Beside the quantity chosen: every sublayer of every design has a write."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +52,16 @@ class ProfileOptions:
     """Id of the run that differences are taken from; None: the first."""
     align: Alignment = "step"
     """What `step` of the baseline is matched by in other runs."""
+    focus: str | None = None
+    """Id of the run whose residual blocks are banded; None: blocks on which the runs agree."""
+    robust: bool = True
+    """Whether the value axis is held still by the middle 98 % of all recorded values, or by all of them."""
+
+
+def profile_panels(quantity: str, mode: Mode) -> tuple[tuple[str, Mode], ...]:
+    """Return the (quantity, mode) of the profiles that stand side by side on the page and in an export."""
+    gradient: Mode = "absolute" if quantity_shown(quantity, mode) != quantity else mode
+    return (quantity, mode), (GRADIENT, gradient)
 
 
 def depth_profile_data(runs: Sequence[ReadableRun], options: ProfileOptions) -> Labelled:
@@ -67,7 +84,9 @@ def depth_profile_data(runs: Sequence[ReadableRun], options: ProfileOptions) -> 
             asked += [int(pin) for pin in options.pins]
         values, found = _rows(run, shown, asked)
         if options.mode == "ratio":
-            values = ratio_to_first(values, axis=-1)
+            ratios = ratio_to_first(values, axis=-1)
+            require_ratio(ratios, values, shown)
+            values = ratios
         if options.mode == "difference":
             values = _minus_baseline(values, found, run, baseline, shown, options)
         return _labelled(run, shown, options.mode, values, found)
@@ -86,9 +105,35 @@ def depth_profile_data(runs: Sequence[ReadableRun], options: ProfileOptions) -> 
             "signed": is_signed(options.quantity, options.mode),
             "baseline": None if baseline is None else baseline.id,
             "align": options.align,
+            "banded": banded_runs(arrays, options.focus),
+            "held": _held(runs, options),
         },
-        references=_references(arrays, runs, options.mode),
+        references=_references(arrays, runs, shown, options.mode),
     )
+
+
+def profile_axis(data: Labelled, *, log: bool) -> ValueAxis:
+    """Return the value axis of `depth_profile_data`: it holds every line drawn, and stands still over steps."""
+    return value_axis(
+        [*data.arrays.values(), *data.references.values()],
+        log=log,
+        signed=data.attributes["signed"],
+        held=data.attributes["held"],
+    )
+
+
+def _held(runs: Sequence[ReadableRun], options: ProfileOptions) -> dict[str, Limits | None]:
+    """Return the range of all records after each run's first tenth, on a log and on a linear axis.
+
+    The axis stands still with it while the step moves; the start of training would leave most of it empty.
+    """
+    asked = MapOptions(quantity=options.quantity, mode=options.mode, baseline=options.baseline)
+    maps = depth_map_data(runs, asked).arrays.values()
+    settled = [array.isel(column=slice(array.sizes["column"] // 10, None)) for array in maps]
+    return {
+        "log": limits_of(settled, robust=options.robust, log=True),
+        "linear": limits_of(settled, robust=options.robust),
+    }
 
 
 def _rows(run: ReadableRun, quantity: str, asked: Sequence[int | None]) -> tuple[FloatArray, list[int]]:
@@ -144,14 +189,16 @@ def _labelled(
 
 
 def _references(
-    arrays: dict[str, xr.DataArray], runs: Sequence[ReadableRun], mode: Mode
+    arrays: dict[str, xr.DataArray], runs: Sequence[ReadableRun], shown: str, mode: Mode
 ) -> dict[str, xr.DataArray]:
     """Return the curve of equal uncorrelated writes, where it means something for the runs drawn."""
     drawn = [run for run in runs if run.id in arrays]
     layers = max((run.layout.layers for run in drawn), default=0)
     layer = np.arange(1, layers + 1)
-    if mode == "fresh" and layers:
+    if mode in ("ratio", "difference"):
+        return {}
+    if shown == "fresh_share" and layers:
         return {"1/(l+1)": xr.DataArray(1 / (layer + 1.0), dims="layer", coords={"layer": layer})}
-    if mode == "write" and any(all(run.layout.additive) for run in drawn):
+    if shown == "write_ratio" and any(all(run.layout.additive) for run in drawn):
         return {"1/√l": xr.DataArray(1 / np.sqrt(layer), dims="layer", coords={"layer": layer})}
     return {}

@@ -11,12 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from depthscope.figures.bands import banded_run, blocks_along
-from depthscope.figures.depth_profile import NO_STEP
+from depthscope.figures.bands import banded_run, blocks_along, runs_words
+from depthscope.figures.depth_profile import NO_STEP, profile_axis
 from depthscope.figures.labelled import Labelled
-from depthscope.figures.limits import axis_range
 from depthscope.figures.loss_paper import draw_loss
-from depthscope.figures.marks_paper import end_labels
+from depthscope.figures.marks_paper import draw_unusual, draw_value_axis, end_labels
 from depthscope.figures.paper import (
     LINE,
     MARKER,
@@ -27,13 +26,11 @@ from depthscope.figures.paper import (
     legend,
     panel_title,
     run_handles,
-    value_ticks,
 )
-from depthscope.figures.shown import is_signed
+from depthscope.figures.shown import comparison
 from depthscope.figures.ticks import short_number
-from depthscope.figures.unusual import SYMBOLS, kinds
+from depthscope.figures.value_axis import ValueAxis
 
-_MARKS = {"x-thin": "x", "triangle-up": "^", "triangle-down": "v", "line-ns": "|"}
 PANEL = 1.45
 """Inches, of a panel on a column, its title and labels included."""
 PIN = 0.6
@@ -53,11 +50,11 @@ def depth_profile_paper(panels: Mapping[str, Labelled], sheet: Sheet, *, log: bo
     for place, (axes, data) in enumerate(zip(grid.flat, panels.values(), strict=False)):
         if "mode" in data.attributes:
             draw_profile(axes, data, sheet, log=log, room=sheet.width / across - 0.6)
+            more = profile_axis(data, log=log).note
         else:
-            draw_loss(axes, data, sheet)
-        panel_title(
-            axes, sheet, data.attributes["title"], letters[place : place + 1], room=sheet.width / across - 0.5
-        )
+            more = draw_loss(axes, data, sheet)
+        title = ", ".join(filter(None, (data.attributes["title"], more)))
+        panel_title(axes, sheet, title, letters[place : place + 1], room=sheet.width / across - 0.5)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     legend(figure, sheet, _handles(panels, profiles, sheet, sheet.width / across - 0.6))
@@ -66,17 +63,18 @@ def depth_profile_paper(panels: Mapping[str, Labelled], sheet: Sheet, *, log: bo
 
 def draw_profile(axes: Axes, data: Labelled, sheet: Sheet, *, log: bool, room: float) -> None:
     """Draw `depth_profile_data`: lines are runs, markers tell attention from MLP, bands are residual blocks."""
-    signed = data.attributes["signed"]
-    log = log and not signed
+    values = profile_axis(data, log=log)
     bare(axes, sheet, grid=True)
     sizes = {array.sizes["layer"] for array in data.arrays.values()}
     normalised = len(sizes) > 1
     for run, array in data.arrays.items():
         x = _places(array, normalised)
         for moment in range(array.sizes["moment"] - 1, -1, -1):
-            _line(axes, run, array, moment, x, sheet, log, marked=has_markers(array, room))
+            _line(axes, run, array, moment, x, sheet, values, marked=has_markers(array, room))
         if int(array["step"].values[0]) != NO_STEP:
-            _unusual(axes, array, x, sheet.colour(run), log)
+            draw_unusual(
+                axes, x, array.values[0], np.asarray(array["reachable"].values), values, sheet.colour(run)
+            )
     for text, reference in data.references.items():
         axes.plot(
             _places(reference, normalised),
@@ -88,7 +86,8 @@ def draw_profile(axes: Axes, data: Labelled, sheet: Sheet, *, log: bool, room: f
         )
     if data.attributes["mode"] == "difference":
         axes.axhline(0, color=sheet["chart-axis"], linewidth=0.6, zorder=1)
-    _value_axis(axes, data, log)
+    draw_value_axis(axes, values)
+    axes.set_ylabel(value_label(data))
     end_labels(axes, _pin_labels(data, sheet), height=PANEL - 0.45)
     _depth_axis(axes, data, sheet, normalised, room)
 
@@ -122,12 +121,11 @@ def _line(
     moment: int,
     x: npt.NDArray[np.float64],
     sheet: Sheet,
-    log: bool,
+    values: ValueAxis,
     *,
     marked: bool,
 ) -> None:
-    values = np.asarray(array.values[moment], dtype=np.float64)
-    drawn = np.where(np.isfinite(values) & ((values > 0) | (not log)), values, np.nan)
+    drawn = values.drawable(array.values[moment])
     step = int(array["step"].values[moment])
     colour = sheet.colour(run)
     if moment:
@@ -152,51 +150,16 @@ def _line(
         )
 
 
-def _unusual(axes: Axes, array: xr.DataArray, x: npt.NDArray[np.float64], colour: str, log: bool) -> None:
-    """Mark what a line cannot show at the floor or the top of the panel."""
-    values = np.asarray(array.values[0], dtype=np.float64)
-    for kind, mask in kinds(values, np.asarray(array["reachable"].values), log=log).items():
-        if mask.any():
-            symbol, height = SYMBOLS[kind]
-            axes.plot(
-                x[mask],
-                np.full(int(mask.sum()), height),
-                transform=axes.get_xaxis_transform(),
-                linestyle="none",
-                marker=_MARKS[symbol],
-                color=colour,
-                markersize=4,
-                clip_on=False,
-                gid=f"mark {kind}",
-            )
-
-
-def _value_axis(axes: Axes, data: Labelled, log: bool) -> None:
-    signed = data.attributes["signed"]
-    shown = [*data.arrays.values(), *data.references.values()]
-    low, high = axis_range(None, shown, log=log, signed=signed)
-    if log:
-        axes.set_yscale("log")
-        axes.set_ylim(10**low, 10**high)
-        axes.minorticks_off()
-    else:
-        axes.set_ylim(low, high)
-    ticks = value_ticks(low, high, log=log)
-    axes.set_yticks(ticks, [short_number(tick).replace("-", "−") for tick in ticks])
-    axes.set_ylabel(value_label(data))
-
-
 def value_label(data: Labelled) -> str:
     """Return the label of a value axis: what is plotted, or how it compares with the baseline."""
     if data.attributes["mode"] == "difference":
         name = data.names.get(data.attributes["baseline"], "the baseline")
-        signed = is_signed(data.attributes["quantity"])
-        return f"minus {name}" if signed else f"log₂ of ratio to {name}"
+        return comparison(data.attributes["quantity"], name)
     return str(data.attributes["note"])
 
 
 def _depth_axis(axes: Axes, data: Labelled, sheet: Sheet, normalised: bool, room: float) -> None:
-    banded = banded_run(data.arrays, sheet.look.focus)
+    banded = banded_run(data)
     for _, left, right in [] if banded is None else blocks_along(banded, normalised)[1::2]:
         axes.axvspan(left, right, facecolor=sheet["text"], alpha=0.06, linewidth=0, zorder=0)
     if normalised:
@@ -215,13 +178,12 @@ def _handles(
     panels: Mapping[str, Labelled], profiles: list[Labelled], sheet: Sheet, room: float
 ) -> list[Line2D]:
     drawn = [run for run in sheet.order if any(run in data.arrays for data in panels.values())]
-    arrays = [array for data in profiles for array in data.arrays.values()]
-    layer_kinds = {
-        str(kind) for array in arrays if has_markers(array, room) for kind in array["layer_kind"].values
-    }
+    arrays = {run: array for data in profiles for run, array in data.arrays.items()}
+    marked = [run for run in drawn if run in arrays and has_markers(arrays[run], room)]
+    layer_kinds = {str(kind) for run in marked for kind in arrays[run]["layer_kind"].values}
     handles = run_handles(sheet, drawn)
-    for data in profiles[:1]:
-        handles += [
+    for text in dict.fromkeys(text for data in profiles for text in data.references):
+        handles.append(
             Line2D(
                 [],
                 [],
@@ -230,6 +192,10 @@ def _handles(
                 linewidth=0.7,
                 label=f"reference {text}",
             )
-            for text in data.references
-        ]
-    return handles + kind_handles(sheet, sorted(layer_kinds))
+        )
+    all_marked = len(marked) in (0, len(arrays))
+    whose = "" if all_marked else f" of {runs_words([sheet.name(run) for run in marked])}"
+    kinds_drawn = kind_handles(sheet, sorted(layer_kinds))
+    for handle in kinds_drawn:
+        handle.set_label(f"{handle.get_label()}{whose}")
+    return handles + kinds_drawn

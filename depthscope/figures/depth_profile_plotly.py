@@ -9,35 +9,33 @@ import numpy as np
 import xarray as xr
 
 from depthscope.figures.bands import band_names, band_shapes, banded_run
-from depthscope.figures.depth_profile import NO_STEP
+from depthscope.figures.depth_profile import NO_STEP, profile_axis
 from depthscope.figures.labelled import Labelled
-from depthscope.figures.limits import Limits, axis_range
 from depthscope.figures.look import Look, axis, frame, with_alpha
 from depthscope.figures.names import plotly_text, shortened
-from depthscope.figures.ticks import layer_ticks, log_ticks, round_ticks, short_number
+from depthscope.figures.ticks import layer_ticks, short_number
 from depthscope.figures.typed import typed
 from depthscope.figures.unusual import MARK_AXIS, Unusual, marks, together
+from depthscope.figures.value_axis import ValueAxis
 
 MOST_LINES = 60
 
 
 def depth_profile_plotly(
-    data: Labelled, *, look: Look, log: bool = True, limits: Limits | None = None, end_labels: bool = True
+    data: Labelled, *, look: Look, log: bool = True, end_labels: bool = True
 ) -> dict[str, Any]:
-    """Return a plotly figure (as a dict) of `depth_profile_data`; `limits` hold the value axis still."""
-    log = log and not data.attributes["signed"]
+    """Return a plotly figure (as a dict) of `depth_profile_data`."""
     shown = dict(list(data.arrays.items())[:MOST_LINES])
     order = list(shown)
     normalised = len({array.sizes["layer"] for array in shown.values()}) > 1
-    current = [array.isel(moment=0) for array in shown.values()]
-    value_range = axis_range(limits, current, log=log, signed=data.attributes["signed"])
+    values = profile_axis(data, log=log)
     traces: list[dict[str, Any]] = []
     labels: list[dict[str, Any]] = []
     unusual: list[Unusual] = []
     for run, array in shown.items():
         x = _places(array, normalised)
-        traces += _pins(run, array, x, look, order, labels, data.names, log)
-        traces.append(_line(run, array, x, look, order, data.names, log))
+        traces += _pins(run, array, x, look, order, labels, data.names, values)
+        traces.append(_line(run, array, x, look, order, data.names, values))
         step = int(array["step"].values[0])
         labels.append(_label(run, array, 0, look, order, shortened(data.names.get(run, run), 22)))
         if step != NO_STEP:
@@ -45,7 +43,7 @@ def depth_profile_plotly(
                 x,
                 np.asarray(array.values[0], dtype=np.float64),
                 np.asarray(array["reachable"].values),
-                log=log,
+                log=values.log,
                 colour=look.colour(run, order),
                 meta={"run": run, "step": step},
             )
@@ -55,11 +53,11 @@ def depth_profile_plotly(
         traces.append(_reference(reference, normalised, look, text))
         end = float(reference.values[-1])
         labels.append({"run": None, "slot": None, "text": text, "y": end, "pin": True})
-    banded = banded_run(shown, look.focus)
+    banded = banded_run(data)
     layout = frame(look, left=36, top=20, right=104 if end_labels else 16, bottom=40)
     layout |= {
         "xaxis": _depth_axis(shown, banded, normalised, look),
-        "yaxis": _value_axis(value_range, log, look),
+        "yaxis": axis(look, grid=True, **values.plotly()),
         "yaxis2": dict(MARK_AXIS),
         "shapes": band_shapes(banded, normalised, look) + _zero(data, look),
         "meta": {
@@ -67,8 +65,10 @@ def depth_profile_plotly(
             "labels": labels if end_labels else [],
             "focus": look.focus,
             "bands": band_names(banded, normalised),
+            "note": values.note,
+            "normalised": normalised,
             "layers": {run: _layers(array) for run, array in shown.items()},
-            "log": log,
+            "log": values.log,
             "signed": data.attributes["signed"],
             "unusual": together(unusual).words(),
             "steps": {run: int(array["step"].values[0]) for run, array in shown.items()},
@@ -83,7 +83,13 @@ def _places(array: xr.DataArray, normalised: bool) -> np.ndarray[tuple[int], np.
 
 
 def _line(
-    run: str, array: xr.DataArray, x: Any, look: Look, order: list[str], names: Mapping[str, str], log: bool
+    run: str,
+    array: xr.DataArray,
+    x: Any,
+    look: Look,
+    order: list[str],
+    names: Mapping[str, str],
+    values: ValueAxis,
 ) -> dict[str, Any]:
     colour = look.colour(run, order)
     hollow = look.theme["surface"]
@@ -93,7 +99,7 @@ def _line(
         "mode": "lines+markers",
         "name": plotly_text(names.get(run, run)),
         "x": typed(x),
-        "y": typed(_drawable(array.values[0], log)),
+        "y": typed(values.drawable(array.values[0])),
         "line": {"color": colour, "width": 2, "dash": look.dash(run, order)},
         "marker": {
             "size": 6,
@@ -121,7 +127,7 @@ def _pins(
     order: list[str],
     labels: list[dict[str, Any]],
     names: Mapping[str, str],
-    log: bool,
+    values: ValueAxis,
 ) -> list[dict[str, Any]]:
     """Draw pinned steps thin, the older the fainter."""
     traces = []
@@ -137,7 +143,7 @@ def _pins(
                 "mode": "lines",
                 "name": f"{plotly_text(names.get(run, run))} at {step}",
                 "x": typed(x),
-                "y": typed(_drawable(array.values[moment], log)),
+                "y": typed(values.drawable(array.values[moment])),
                 "line": {"color": with_alpha(look.colour(run, order), alpha), "width": 1},
                 "hoverinfo": "none",
                 "showlegend": look.host == "alone",
@@ -146,13 +152,6 @@ def _pins(
         )
         labels.append(_label(run, array, moment, look, order, f"at {short_number(step)}"))
     return traces
-
-
-def _drawable(
-    values: np.ndarray[Any, np.dtype[np.float64]], log: bool
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Leave a gap where a value has no place on the axis; plotly would draw a line down to the floor."""
-    return np.where(np.isfinite(values) & ((values > 0) | (not log)), values, np.nan)
 
 
 def _label(
@@ -206,20 +205,6 @@ def _depth_axis(
         title="sublayer",
         range=[0.5, layers + 0.5],
         tickvals=layer_ticks(layers, blocks),
-    )
-
-
-def _value_axis(value_range: list[float], log: bool, look: Look) -> dict[str, Any]:
-    ticks = (
-        log_ticks(value_range[0], value_range[1]) if log else round_ticks(value_range[0], value_range[1], 5)
-    )
-    return axis(
-        look,
-        grid=True,
-        type="log" if log else "linear",
-        range=value_range,
-        tickvals=ticks,
-        ticktext=[short_number(tick).replace("-", "−") for tick in ticks],
     )
 
 

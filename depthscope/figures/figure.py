@@ -19,7 +19,7 @@ from depthscope.figures.depth_map_plotly import depth_map_plotly
 from depthscope.figures.depth_profile import ProfileOptions, depth_profile_data
 from depthscope.figures.depth_profile_plotly import depth_profile_plotly
 from depthscope.figures.labelled import Labelled
-from depthscope.figures.limits import limits_of
+from depthscope.figures.limits import has_logarithm, limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.loss_plotly import loss_plotly
@@ -42,6 +42,8 @@ class Figure:
     plotly: Callable[..., dict[str, Any]]
     scaled: bool = True
     """Whether its values can be put on a log scale."""
+    limited: bool = False
+    """Whether it takes the ends of a colour scale."""
 
 
 FIGURES: Mapping[str, Figure] = MappingProxyType(
@@ -57,6 +59,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             options=MapOptions,
             data=depth_map_data,
             plotly=depth_map_plotly,
+            limited=True,
         ),
         "loss": Figure(
             shows="validation loss over steps, else training loss",
@@ -70,7 +73,6 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             options=BoundaryOptions,
             data=block_boundaries_data,
             plotly=block_boundaries_plotly,
-            scaled=False,
         ),
         "depth-attention": Figure(
             shows="weight and contribution of every source in every target's read, side by side",
@@ -148,11 +150,13 @@ def drawn_figure(
         raise ValueError(f"figure {name!r} has nothing to draw: {reasons or 'no runs were given'}")
     look = Look(theme=theme(theme_name), slots=slots or {})
     chosen = _look_up(name)
-    if not chosen.scaled:
-        return go.Figure(untyped(chosen.plotly(data, look=look)))
-    signed = data.attributes["signed"]
-    limits = limits_of(data.arrays.values(), log=log and not signed, symmetric=signed)
-    return go.Figure(untyped(chosen.plotly(data, look=look, log=log, limits=limits)))
+    more: dict[str, Any] = {"log": log} if chosen.scaled else {}
+    if chosen.limited:
+        signed = data.attributes["signed"]
+        arrays = list(data.arrays.values())
+        logarithmic = log and not signed and has_logarithm(arrays)
+        more["limits"] = limits_of(arrays, log=logarithmic, symmetric=signed)
+    return go.Figure(untyped(chosen.plotly(data, look=look, **more)))
 
 
 def _as_list(runs: ReadableRun | Sequence[ReadableRun]) -> list[ReadableRun]:

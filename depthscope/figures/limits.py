@@ -49,6 +49,8 @@ def limits_of(
             clips_high=bool(values.max() > reach),
         )
     low, high = (float(end) for end in np.percentile(values, _ROBUST if robust else (0, 100)))
+    if low == high == 0:
+        low, high = 0.0, 1.0
     if low == high:
         low, high = (
             (low / 1.5, high * 1.5) if low > 0 else (low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2)
@@ -56,6 +58,11 @@ def limits_of(
     return Limits(
         low=low, high=high, clips_low=bool(values.min() < low), clips_high=bool(values.max() > high)
     )
+
+
+def has_logarithm(arrays: Iterable[xr.DataArray]) -> bool:
+    """Return whether any value can be drawn on a log scale: all of a count may be zero."""
+    return limits_of(arrays, log=True) is not None
 
 
 def axis_range(

@@ -20,7 +20,7 @@ class Look:
     slots: Mapping[str, int] = field(default_factory=dict)
     """Run id to slot, from 1: a run keeps colour and dash. Runs without one are numbered in order."""
     focus: str | None = None
-    """Id of the run whose blocks are banded and whose label stays when there are many."""
+    """Id of the run whose label stays when there are many, and whose blocks' ends are labelled beside maps."""
     host: Host = "alone"
     """`page`: the app writes run names, block names and hover text as HTML over the plot, from
     ``layout.meta``. `alone`: plotly draws legend, titles and hover text."""

@@ -12,6 +12,7 @@ import xarray as xr
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import evaluation_names
+from depthscope.figures.value_axis import ValueAxis
 
 TRAINING = "loss"
 _PREFERRED = "validation"
@@ -73,13 +74,14 @@ def loss_data(runs: Sequence[ReadableRun], options: LossOptions) -> Labelled:
     )
 
 
-def opening_range(arrays: Sequence[xr.DataArray]) -> list[float]:
-    """Return the value range that leaves out each run's first tenth of records, where the loss falls steeply."""
-    parts = [np.asarray(array.values)[array.sizes["point"] // 10 :] for array in arrays]
+def loss_axis(data: Labelled) -> ValueAxis:
+    """Return the axis that leaves out each run's first tenth of records, where the loss falls steeply.
+
+    What lies beyond it is marked at its edge.
+    """
+    parts = [array.values[array.sizes["point"] // 10 :] for array in data.arrays.values()]
     values = np.concatenate(parts) if parts else np.empty(0)
     values = values[np.isfinite(values)]
-    if values.size == 0:
-        return [0.0, 1.0]
-    low, high = float(values.min()), float(values.max())
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
     room = 0.04 * ((high - low) or 1.0)
-    return [low - room, high + room]
+    return ValueAxis(low=low - room, high=high + room, log=False)

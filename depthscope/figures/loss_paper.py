@@ -5,16 +5,20 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
+from depthscope.figures.beyond import Stretch, beyond_words
 from depthscope.figures.labelled import Labelled
-from depthscope.figures.loss import opening_range
+from depthscope.figures.loss import loss_axis
+from depthscope.figures.marks_paper import draw_beyond, draw_value_axis
 from depthscope.figures.paper import LINE, Sheet, bare
 from depthscope.figures.ticks import round_ticks, short_number
 
 
-def draw_loss(axes: Axes, data: Labelled, sheet: Sheet) -> None:
-    """Draw `loss_data`: one line a run, opened on what comes after the first steep tenth of the records."""
+def draw_loss(axes: Axes, data: Labelled, sheet: Sheet) -> str:
+    """Draw `loss_data`: one line a run. Return how many records lie beyond the axis, in words."""
     bare(axes, sheet, grid=True)
+    values = loss_axis(data)
     last = 1.0
+    found: list[Stretch] = []
     for run, array in data.arrays.items():
         steps = np.asarray(array["step"].values, dtype=np.float64)
         last = max(last, float(steps[-1]))
@@ -26,12 +30,11 @@ def draw_loss(axes: Axes, data: Labelled, sheet: Sheet) -> None:
             linewidth=LINE,
             gid=f"line {run}",
         )
-    low, high = opening_range(list(data.arrays.values()))
+        found += draw_beyond(axes, steps, array.values, values, sheet.colour(run))
     step_axis(axes, 0, last, 4)
-    axes.set_ylim(low, high)
-    ticks = round_ticks(low, high, 4)
-    axes.set_yticks(ticks, [short_number(tick) for tick in ticks])
-    axes.set_ylabel("nats per token")
+    draw_value_axis(axes, values)
+    axes.set_ylabel(str(data.attributes["note"]))
+    return beyond_words(found, values)
 
 
 def step_axis(axes: Axes, first: float, last: float, wanted: int) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from depthscope.figures.beyond import Stretch, beyond_marks, beyond_words, stretches
 from depthscope.figures.depth_profile_plotly import MOST_LINES
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.look import Look, axis, frame, step_axis
-from depthscope.figures.loss import opening_range
+from depthscope.figures.loss import loss_axis
 from depthscope.figures.names import plotly_text, shortened
-from depthscope.figures.ticks import round_ticks, short_number
+from depthscope.figures.ticks import short_number
 from depthscope.figures.typed import typed
+from depthscope.figures.unusual import MARK_AXIS
 
 
 def loss_plotly(data: Labelled, *, look: Look, end: int | None = None) -> dict[str, Any]:
@@ -19,8 +21,10 @@ def loss_plotly(data: Labelled, *, look: Look, end: int | None = None) -> dict[s
     order = list(shown)
     newest = [int(array["step"].values[-1]) for array in shown.values()]
     last = max(newest + ([] if end is None else [end]), default=0) or 1
+    values = loss_axis(data)
     traces = []
     labels = []
+    found: list[Stretch] = []
     for run, array in shown.items():
         name = shortened(data.names.get(run, run), 22)
         step = int(array["step"].values[-1])
@@ -40,6 +44,15 @@ def loss_plotly(data: Labelled, *, look: Look, end: int | None = None) -> dict[s
                 "hovertemplate": f"<b>%{{y:.4g}}</b> {trace['name']}<br>step %{{x}}<extra></extra>",
             }
         traces.append(trace)
+        here = stretches(array.values, values)
+        found += here
+        traces += beyond_marks(
+            array["step"].values.astype("float64"),
+            array.values,
+            here,
+            colour=look.colour(run, order),
+            meta={"run": run},
+        )
         text = name if step >= max(newest) else f"{name} ({short_number(step)})"
         labels.append(
             {
@@ -50,18 +63,16 @@ def loss_plotly(data: Labelled, *, look: Look, end: int | None = None) -> dict[s
                 "pin": False,
             }
         )
-    value_range = opening_range(list(shown.values()))
-    ticks = round_ticks(value_range[0], value_range[1], 4)
     layout = frame(look, left=40, top=20, right=104, bottom=40)
     layout |= {
         "xaxis": step_axis(look, last, 3),
-        "yaxis": axis(
-            look,
-            grid=True,
-            range=value_range,
-            tickvals=ticks,
-            ticktext=[short_number(tick) for tick in ticks],
-        ),
-        "meta": {"panel": "loss", "labels": labels, "focus": look.focus},
+        "yaxis": axis(look, grid=True, **values.plotly()),
+        "yaxis2": dict(MARK_AXIS),
+        "meta": {
+            "panel": "loss",
+            "labels": labels,
+            "focus": look.focus,
+            "beyond": beyond_words(found, values),
+        },
     }
     return {"data": traces, "layout": layout}

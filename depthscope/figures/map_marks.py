@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from depthscope.figures.typed import typed
 from depthscope.figures.unusual import SYMBOLS
 
 _MOST_MARKS = 200
+MANY_BOUNDARIES = 10
+"""Boundaries in one map from which they are drawn faint."""
 
 
 def column_edges(array: xr.DataArray) -> npt.NDArray[np.float64]:
@@ -73,6 +76,13 @@ def hatch(
         boxes.append((float(edges[-1]), last, 0.5, layers + 0.5))
     unreachable = np.flatnonzero(~np.asarray(array["reachable"].values, dtype=bool))
     boxes += [(float(edges[0]), float(edges[-1]), layer + 0.5, layer + 1.5) for layer in unreachable]
+    return hatched(boxes, suffix, look)
+
+
+def hatched(
+    boxes: Sequence[tuple[float, float, float, float]], suffix: str, look: Look
+) -> list[dict[str, Any]]:
+    """Hatch `boxes` (left, right, top, bottom) of the axes numbered `suffix`, as one trace."""
     if not boxes:
         return []
     x: list[float | None] = []
@@ -102,9 +112,13 @@ def hatch(
 def boundaries(
     array: xr.DataArray, edges: npt.NDArray[np.float64], suffix: str, colour: str
 ) -> list[dict[str, Any]]:
-    """Draw residual-block boundaries over what is recorded; only runs that have blocks get any."""
+    """Draw residual-block boundaries over what is recorded; only runs that have blocks get any.
+
+    Where there are many they are faint: rows of a few pixels would otherwise show the lines rather than the values.
+    """
     blocks = array["residual_block"].values
     after = np.flatnonzero(np.diff(blocks)) + 1
+    opacity = 1.0 if after.size < MANY_BOUNDARIES else 0.4
     if after.size > len(blocks) // 2:
         return []
     return [
@@ -117,6 +131,7 @@ def boundaries(
             "y0": float(layer) + 0.5,
             "y1": float(layer) + 0.5,
             "line": {"color": colour, "width": 1},
+            "opacity": opacity,
         }
         for layer in after
     ]

@@ -1,13 +1,79 @@
-"""Marks that several paper figures write: labels at the ends of lines, kept apart."""
+"""Marks that several paper figures write: value axes, where lines leave them, and labels at the ends of lines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 
+from depthscope.figures.beyond import EDGES, Stretch, stretches
 from depthscope.figures.paper import TEXT
+from depthscope.figures.unusual import SYMBOLS, kinds
+from depthscope.figures.value_axis import ValueAxis
+
+_MARKS = {"x-thin": "x", "triangle-up": "^", "triangle-down": "v", "line-ns": "|"}
+
+
+def draw_value_axis(axes: Axes, values: ValueAxis) -> None:
+    """Give `axes` the scale, the range and the ticks of a value axis."""
+    if values.log:
+        axes.set_yscale("log")
+        axes.minorticks_off()
+    axes.set_ylim(*values.ends)
+    axes.set_yticks(values.ticks, values.tick_text)
+
+
+def draw_beyond(
+    axes: Axes,
+    x: npt.NDArray[np.float64],
+    line: npt.NDArray[np.float64],
+    values: ValueAxis,
+    colour: str,
+) -> list[Stretch]:
+    """Mark where a line leaves the axis, and return the stretches that do."""
+    found = stretches(line, values)
+    for stretch in found:
+        axes.plot(
+            x[stretch.place],
+            EDGES[stretch.edge][1],
+            transform=axes.get_xaxis_transform(),
+            linestyle="none",
+            marker="^" if stretch.edge == "above" else "v",
+            markersize=3.6,
+            markerfacecolor="none",
+            markeredgecolor=colour,
+            markeredgewidth=0.7,
+            clip_on=False,
+            gid=f"mark {stretch.edge}",
+        )
+    return found
+
+
+def draw_unusual(
+    axes: Axes,
+    x: npt.NDArray[np.float64],
+    line: npt.NDArray[np.float64],
+    expected: npt.NDArray[np.bool_],
+    values: ValueAxis,
+    colour: str,
+) -> None:
+    """Mark what a line cannot show, at the floor or the top of the panel; NaN where a value is `expected`."""
+    for kind, mask in kinds(np.asarray(line, dtype=np.float64), expected, log=values.log).items():
+        if mask.any():
+            symbol, height = SYMBOLS[kind]
+            axes.plot(
+                x[mask],
+                np.full(int(mask.sum()), height),
+                transform=axes.get_xaxis_transform(),
+                linestyle="none",
+                marker=_MARKS[symbol],
+                color=colour,
+                markersize=4,
+                clip_on=False,
+                gid=f"mark {kind}",
+            )
 
 
 def end_labels(

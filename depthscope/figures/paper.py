@@ -6,7 +6,6 @@ the app need no matplotlib.
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from matplotlib.patches import Patch
 
 from depthscope.figures.look import Look
 from depthscope.figures.names import shortened
-from depthscope.figures.ticks import layer_ticks, log_ticks, round_ticks
+from depthscope.figures.ticks import layer_ticks, spaced
 
 TEXT = 8.0
 """Points, for all text: what journals and conferences ask for at final size."""
@@ -133,31 +132,13 @@ def bare(axes: Axes, sheet: Sheet, *, grid: bool) -> None:
         label.set_color(sheet["text-secondary"])
 
 
-def value_ticks(low: float, high: float, *, log: bool) -> list[float]:
-    """Return ticks for a value axis from `low` to `high`, in decades when `log`; at least three where they fit."""
-    if not log:
-        return round_ticks(low, high, 5)
-    ticks = log_ticks(low, high)
-    if len(ticks) >= 3:
-        return ticks
-    powers = range(math.floor(low), math.ceil(high) + 1)
-    finer = [float(f"{factor}e{power}") for power in powers for factor in (1, 1.5, 2, 3, 4, 5, 7)]
-    inside = [tick for tick in finer if low <= math.log10(tick) <= high]
-    return inside if len(inside) >= 3 else round_ticks(10.0**low, 10.0**high, 4)
-
-
 def depth_ticks(layers: int, residual_block: Sequence[int], *, room: float, apart: float) -> list[int]:
     """Return the sublayers to label on an axis `room` inches long so that labels lie `apart` inches apart.
 
     The last is kept, then the first, then those between from the end on.
     """
-    each = room / layers
-    kept: list[int] = []
     wanted = layer_ticks(layers, residual_block)
-    for tick in [wanted[-1], wanted[0], *wanted[-2:0:-1]]:
-        if all(abs(tick - other) * each >= apart for other in kept) or not kept:
-            kept.append(tick)
-    return sorted(kept)
+    return spaced([wanted[-1], wanted[0], *wanted[-2:0:-1]], apart=apart * layers / room)
 
 
 def panel_title(axes: Axes, sheet: Sheet, text: str, letter: str = "", *, room: float | None = None) -> None:

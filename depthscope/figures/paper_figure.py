@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING, Any
 from depthscope.figures.block_boundaries import SHOWS, BoundaryOptions, block_boundaries_data
 from depthscope.figures.depth_attention import DepthAttentionOptions, depth_attention_data
 from depthscope.figures.depth_map import MapOptions, depth_map_data
-from depthscope.figures.depth_profile import NO_STEP, ProfileOptions, depth_profile_data
+from depthscope.figures.depth_profile import NO_STEP, ProfileOptions, depth_profile_data, profile_panels
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import RANGES, Range
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
 from depthscope.figures.readable import ReadableRun
+from depthscope.figures.shown import quantity_shown
 from depthscope.figures.skip_paths import SkipPathOptions, skip_paths_data
 from depthscope.quantities import QUANTITIES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
-
-FIGURE_5 = ("state_logrms", "grad_state_rms")
-"""Quantities beside the loss in the default depth profile: panels (b) and (c) of the paper's Figure 5."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +64,19 @@ _DATA: Mapping[str, Callable[[Sequence[ReadableRun], Any], Labelled]] = {
 
 
 def _profile_parts(given: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
-    """Loss, state and gradient, unless quantities or a mode are given."""
-    more = {key: value for key, value in given.items() if key != "quantity"}
-    if "quantity" in given or given.get("mode", "absolute") in ("fresh", "write"):
-        names = str(given.get("quantity", FIGURE_5[0])).split(",")
-        return {
-            name.strip(): ("depth-profile", ProfileOptions(quantity=name.strip(), **more)) for name in names
-        }
-    parts: dict[str, tuple[str, Any]] = {"loss": ("loss", LossOptions())}
-    return parts | {name: ("depth-profile", ProfileOptions(quantity=name, **more)) for name in FIGURE_5}
+    """The panels of the page: loss, state and gradient. Where quantities are given, these; ``loss`` may be one."""
+    more = {key: value for key, value in given.items() if key not in ("quantity", "mode")}
+    mode = given.get("mode", "absolute")
+    if "quantity" in given:
+        wanted = [(name.strip(), mode) for name in str(given["quantity"]).split(",")]
+    else:
+        wanted = [("loss", mode), *profile_panels(ProfileOptions().quantity, mode)]
+    return {
+        quantity_shown(name, chosen) if name != "loss" else name: ("loss", LossOptions())
+        if name == "loss"
+        else ("depth-profile", ProfileOptions(quantity=name, mode=chosen, **more))
+        for name, chosen in wanted
+    }
 
 
 def _boundary_parts(given: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
@@ -232,6 +234,8 @@ def _check(name: str, chosen: PaperFigure, options: Mapping[str, Any]) -> None:
         return
     names = str(options["quantity"]).split(",") if chosen.quantities else [str(options["quantity"])]
     for quantity in (entry.strip() for entry in names):
+        if quantity == "loss" and len(names) > 1:  # beside a profile the loss is a panel of its own
+            continue
         if quantity not in QUANTITIES:
             close = get_close_matches(quantity, QUANTITIES, n=3, cutoff=0.4)
             hint = f"did you mean {', '.join(close)}?" if close else "docs/quantities.md lists them."

@@ -56,6 +56,16 @@ def ratio_to_first(values: FloatArray, axis: int) -> FloatArray:
     return np.divide(values, first, out=np.full_like(values, np.nan), where=first != 0)
 
 
+def require_ratio(ratios: FloatArray, values: FloatArray, quantity: str) -> None:
+    """Raise `Absent` when none of `ratios` to the first sublayer exists though there are `values`."""
+    if np.isnan(ratios).all() and not np.isnan(values).all():
+        label = look_up(quantity).label.partition(",")[0].lower()
+        raise Absent(
+            f"its first sublayer's {label} is zero or missing, so there is no ratio to it; "
+            "choose Absolute, or Difference to compare runs"
+        )
+
+
 def difference(values: FloatArray, baseline: FloatArray, *, signed: bool) -> FloatArray:
     """Return log2(values / baseline), or values − baseline where values may be negative."""
     if signed:
@@ -70,6 +80,11 @@ def require(run: ReadableRun, quantity: str) -> None:
         return
     reason = run.missing.get(quantity)
     raise Absent(reason or f"{look_up(quantity).label.lower()} was not recorded")
+
+
+def comparison(quantity: str, baseline: str) -> str:
+    """Return what a difference shows: ``log₂ ratio to a``, or ``difference to a`` where values may be negative."""
+    return f"{'difference' if is_signed(quantity) else 'log₂ ratio'} to {baseline}"
 
 
 def heading(quantity: str, mode: Mode) -> tuple[str, str]:

@@ -36,10 +36,24 @@ def log_ticks(low: float, high: float) -> list[float]:
     return inside if len(inside) >= 2 else round_ticks(10.0**low, 10.0**high, 4)
 
 
+def value_ticks(low: float, high: float, *, log: bool) -> list[float]:
+    """Return ticks for a value axis from `low` to `high`, in decades when `log`; at least three where they fit."""
+    if not log:
+        return round_ticks(low, high, 5)
+    ticks = log_ticks(low, high)
+    if len(ticks) >= 3:
+        return ticks
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    finer = [float(f"{factor}e{power}") for power in powers for factor in (1, 1.5, 2, 3, 4, 5, 7)]
+    inside = [tick for tick in finer if low <= math.log10(tick) <= high]
+    return inside if len(inside) >= 3 else round_ticks(10.0**low, 10.0**high, 4)
+
+
 def layer_ticks(layers: int, residual_block: Sequence[int]) -> list[int]:
     """Return the sublayers to label: 1, then the ends of residual blocks, at most 8 in all.
 
-    Without residual blocks (or with one for each sublayer) round numbers stand in for their ends.
+    Without residual blocks (or with one for each sublayer) round numbers stand in for their ends. Labels on the
+    shortest axis that is drawn would touch nearer than a ninth of the depth: the first gives way to the last.
     """
     ends = [
         layer
@@ -53,7 +67,17 @@ def layer_ticks(layers: int, residual_block: Sequence[int]) -> list[int]:
             layers,
         ]
     every = math.ceil(len(ends) / (_MOST - 1))
-    return sorted({1, *ends[::-1][::every]})
+    wanted = ends[::-1][::every]
+    return spaced([wanted[0], 1, *wanted[1:]], apart=layers / 9)
+
+
+def spaced(wanted: Sequence[int], *, apart: float) -> list[int]:
+    """Return the places that lie at least `apart` from all before them in `wanted`, in ascending order."""
+    kept: list[int] = []
+    for place in wanted:
+        if all(abs(place - other) >= apart for other in kept):
+            kept.append(place)
+    return sorted(kept)
 
 
 def short_number(value: float) -> str:

@@ -12,7 +12,17 @@ import numpy as np
 import xarray as xr
 
 from depthscope.analysis import THE_LINE
-from depthscope.figures import PAPER_FIGURES, Panel, ReadableRun, is_signed, quantity_shown, recorded_steps
+from depthscope.figures import (
+    PAPER_FIGURES,
+    Panel,
+    ReadableRun,
+    drawn_as_map,
+    is_signed,
+    left_out_words,
+    quantity_shown,
+    recorded_steps,
+    runs_words,
+)
 from depthscope.quantities import QUANTITIES
 from depthscope.report.latex import escaped, mathematics
 
@@ -24,10 +34,10 @@ _RAW = (
 )
 _RAW_GRADIENTS = frozenset({"grad_write_rms", "grad_read_rms", "grad_state_rms"})
 _HOW_TO_READ = {
-    "depth-profile": "Filled marks are attention sublayers, hollow ones MLP.",
+    "depth-profile": "Marks, where there is room for them: attention filled, MLP hollow.",
     "depth-map": "Depth runs downward.",
     "depth-attention": "Rows are reads, the last the final one; hatched: what a read cannot reach.",
-    "block-boundaries": "Numbers at the lines count blocks and boundaries, the later the darker.",
+    "block-boundaries": "",
     "skip-paths": "The width of an arc is its weight; numbers are weight (contribution).",
     "outer-state": "",
 }
@@ -159,12 +169,26 @@ def _view(panel: Panel) -> str:
 
 
 def _bands(name: str, panels: Mapping[str, Panel]) -> str:
-    if name != "depth-profile":
-        return ""
+    """Say what marks depth beside the lines: bands, or how lines of blocks are told apart."""
+    if name == "block-boundaries":
+        mapped = "folded" in panels and drawn_as_map(panels["folded"].data)
+        told = [left_out_words(panel.data) for panel in panels.values()]
+        some = "; ".join(dict.fromkeys(filter(None, told)))
+        return " ".join(
+            filter(
+                None,
+                (
+                    "Colour: one row a block, the first on top." if mapped else "",
+                    "Lines: the later in depth, the thicker; numbers at them count blocks and boundaries.",
+                    f"Drawn over steps: {some}." if some else "",
+                ),
+            )
+        )
     for panel in panels.values():
-        for run, array in panel.data.arrays.items():
-            if "residual_block" in array.coords and len(set(array["residual_block"].values.tolist())) > 1:
-                return f"Shaded: every second residual block of {panel.data.names[run]}."
+        banded = [run for run in panel.data.attributes.get("banded", ()) if run in panel.data.arrays]
+        if banded:
+            whose = runs_words([panel.data.names[run] for run in banded])
+            return f"Shaded: every second residual block of {whose}."
     return ""
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from depthscope.store import open_run
+from tests.app.conftest import Serve
 from tests.app.page import PANELS, AppPage
-from tests.figures.runs import STEPS, state
+from tests.figures.runs import STEPS, record, state
 
 pytestmark = pytest.mark.browser
 
@@ -114,8 +115,10 @@ def test_difference_to_the_baseline_by_key_and_by_star(page: AppPage, address: s
     page.page.keyboard.press("b")
     page.settle()
     np.testing.assert_allclose(page.drawn("profile", "blocks"), np.ones(8), atol=1e-5)
-    assert page.page.locator("#note-profile").inner_text() == "log2 ratio to plain"
-    assert page.page.locator('[data-value="log"]').get_attribute("aria-disabled") == "true"
+    assert page.page.locator("#note-profile").inner_text() == ("log₂ ratio to plain; bands: blocks of blocks")
+    assert (
+        page.page.locator('.head:not([hidden]) [data-value="log"]').get_attribute("aria-disabled") == "true"
+    )
     page.page.locator('[data-row] >> text="blocks"').first.hover()
     page.page.get_by_role("button", name="Make blocks the baseline").click()
     page.settle()
@@ -181,3 +184,66 @@ def test_the_findings_line_says_a_sentence_and_leads_to_its_evidence(page: AppPa
     page.page.locator("#findings .link:visible").click()
     page.settle()
     assert page.state()["shownStep"] in STEPS[1:]
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory, serve_session: Serve) -> str:
+    """A page of 128 sublayers in blocks of 8 beside 12 in blocks of 4."""
+    folder = tmp_path_factory.mktemp("mixed")
+    record(folder / "deep", layers=128, block=8, steps=(0, 10))
+    record(folder / "flat", layers=12, block=4, steps=(0, 10))
+    return serve_session(folder)
+
+
+_MARKED = """() => {
+  const gd = document.querySelector("#graph-profile .js-plotly-plot");
+  return gd._fullData.flatMap((trace, i) => {
+    if (trace.meta.role !== "line") return [];
+    const points = gd.calcdata[i][0].node3.node().querySelector(".points");
+    return getComputedStyle(points).display === "none" ? [] : [depthscope.nameOf(trace.meta.run)];
+  });
+}"""
+
+
+def test_a_run_without_room_for_markers_loses_them_alone_and_the_key_says_so(
+    page: AppPage, mixed: str
+) -> None:
+    page.open(f"{mixed}depth")
+    key = page.page.locator("#kinds-profile")
+    assert page.page.evaluate(_MARKED) == ["flat"]
+    assert key.inner_text().split() == ["attention", "MLP", "of", "flat"]
+    assert page.page.locator("#note-profile").inner_text().endswith("no bands: the runs' blocks differ")
+    assert page.page.locator("#overlay-profile .band-name").count() == 0
+    ids = page.ids()
+    page.open(f"{mixed}depth?runs={ids['deep']}")
+    assert page.page.evaluate(_MARKED) == []
+    assert not key.is_visible()
+    page.open(f"{mixed}depth?runs={ids['flat']}")
+    assert page.page.evaluate(_MARKED) == ["flat"]
+    assert key.inner_text().split() == ["attention", "MLP"]
+    assert page.page.locator("#note-profile").inner_text().endswith("bands: blocks of flat")
+
+
+def test_points_above_the_loss_s_axis_are_counted_marked_and_told_on_hovering(
+    page: AppPage, address: str
+) -> None:
+    page.open(f"{address}depth")
+    page.open(f"{address}depth?runs={page.ids()['plain']}")
+    assert page.page.locator("#warning-loss").inner_text().startswith("3 points above ")
+    place = page.page.evaluate(
+        """() => {
+          const gd = document.querySelector("#graph-loss .js-plotly-plot");
+          const box = gd.getBoundingClientRect();
+          const { xaxis, yaxis } = gd._fullLayout;
+          return [box.left + xaxis._offset + xaxis.d2p(0) + 1, box.top + yaxis._offset + 0.015 * yaxis._length];
+        }"""
+    )
+    page.page.mouse.move(*place)
+    page.until("() => !document.getElementById('tooltip').hidden")
+    assert page.page.locator("#tooltip").inner_text().splitlines() == ["6.10, above the axis plain", "step 0"]
+
+
+def test_the_page_says_how_to_read_it(page: AppPage, address: str) -> None:
+    page.open(f"{address}depth")
+    assert "Each line is a run" in page.page.locator(".reading:visible").inner_text()
+    assert "Each line is a run" in (page.page.locator("#title-profile").get_attribute("title") or "")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from depthscope.figures import Labelled
+from depthscope.figures import Labelled, figure
 from depthscope.figures.block_boundaries import BoundaryOptions, block_boundaries_data, fold
 from depthscope.store import ArraySpec, Run, RunWriter, StreamSpec, open_run
 from tests.figures.runs import outline, record, state
@@ -84,8 +85,57 @@ def test_the_control_sums_its_writes_over_the_blocks_of_the_other_run(block: Run
 def test_runs_that_have_no_place_in_it_say_why(block: Run, prenorm: Run, tmp_path: Path) -> None:
     deep = open_run(record(tmp_path / "deep", layers=12))
     assert "no run with blocks has its depth" in shown([block, deep], "folded").absent[deep.id]
-    assert "no boundaries between them" in shown([block, prenorm], "reset").absent[prenorm.id]
+    assert shown([block, prenorm], "reset").absent[prenorm.id] == "no residual blocks"
     alone = shown([prenorm], "folded")
     assert alone.arrays == {}
-    assert "the design has no residual blocks" in alone.absent[prenorm.id]
+    assert "no residual blocks" in alone.absent[prenorm.id]
     assert "read" in shown([block], "read").absent[block.id]  # its reads were not recorded
+
+
+def test_up_to_twelve_blocks_are_lines_and_more_are_a_map(tmp_path: Path) -> None:
+    few = open_run(record(tmp_path / "few", layers=24, block=2, steps=(0, 10)))
+    many = open_run(record(tmp_path / "many", layers=26, block=2, steps=(0, 10)))
+    lines = figure("block-boundaries", few)
+    assert [trace.type for trace in lines.data] == ["scatter"] * 12
+    (cells,) = figure("block-boundaries", many, log=False).data
+    assert cells.type == "heatmap"
+    np.testing.assert_allclose(np.asarray(cells.z), state(10, 26).reshape(13, 2), rtol=1e-6)
+    assert [trace.type for trace in figure("block-boundaries", [few, many]).data] == ["heatmap"] * 2
+
+
+def test_of_many_lines_over_steps_a_run_keeps_blocks_evenly_spaced_in_depth_and_says_which(
+    tmp_path: Path,
+) -> None:
+    deep = open_run(record(tmp_path / "deep", layers=64, block=2, steps=(0, 10)))
+    flat = open_run(record(tmp_path / "flat", block=4, steps=(0, 10)))
+    drawn = figure("block-boundaries", [deep, flat], show="sums")
+    kept = [trace.meta["row"] for trace in drawn.data if trace.meta["run"] == deep.id]
+    assert kept == [1, 5, 10, 14, 19, 23, 28, 32]
+    assert [trace.meta["row"] for trace in drawn.data if trace.meta["run"] == flat.id] == [1, 2]
+    assert drawn.layout.meta["left_out"] == "deep: blocks 1, 5, 10, 14, 19, 23, 28 and 32 of 32"
+    assert figure("block-boundaries", [flat], show="sums").layout.meta["left_out"] == ""
+
+
+def test_no_line_is_faint_the_later_block_is_the_thicker(block: Run) -> None:
+    drawn = figure("block-boundaries", block)
+    assert {trace.line.color for trace in drawn.data} == {"#0072B2"}
+    widths = [trace.line.width for trace in drawn.data]
+    assert widths == sorted(widths)
+    assert widths[0] == 1.0
+    assert widths[-1] > 2
+
+
+def test_blocks_that_start_from_a_read_have_no_reset_ratio_and_say_why(tmp_path: Path) -> None:
+    layout = replace(outline(8, 2), design="hires:n=2", outer_blocks=4, outer_width=16)
+    arrays = [ArraySpec(name=name, dims=("layer",), shape=(8,)) for name in ("state_rms", "write_rms")]
+    with RunWriter.create(
+        tmp_path / "hires",
+        name="hires",
+        config={},
+        layout=layout,
+        streams=[StreamSpec(name="fast", arrays=arrays)],
+        fsync=False,
+    ) as writer:
+        writer.append("fast", 0, {"state_rms": np.ones(8), "write_rms": np.ones(8)})
+    run = open_run(tmp_path / "hires")
+    assert shown([run], "reset").absent[run.id] == "its blocks start from a read, not from zero"

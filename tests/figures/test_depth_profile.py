@@ -179,3 +179,15 @@ def test_unknown_names_and_options_are_answered_with_what_there_is(tmp_path: Pat
         figure("depth-profil", run)
     with pytest.raises(TypeError, match="no option 'stepp'; it takes quantity, mode, step"):
         figure("depth-profile", run, stepp=3)
+
+
+def test_a_pinned_step_and_a_reference_stay_on_the_axis(tmp_path: Path) -> None:
+    tiny = {0: {"state_rms": np.full(8, 1e-6), "fresh_share": np.full(8, 0.9)}}
+    run = open_run(record(tmp_path / "a", changes=tiny))
+    low, _ = figure("depth-profile", run, quantity="state_rms", step=300, pins=(0,)).layout.yaxis.range
+    assert low < -6
+    low, _ = figure("depth-profile", run, quantity="state_rms", step=300).layout.yaxis.range
+    assert low > -1, "the first tenth of the records does not hold the axis"
+    low, high = figure("depth-profile", run, mode="write", step=300).layout.yaxis.range
+    assert low < np.log10(1 / np.sqrt(8))
+    assert high > np.log10(1.0), "the line of equal writes begins at 1, the values at 0.5"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -93,10 +94,9 @@ def test_half_precision_is_sent_as_single_and_long_integers_as_double() -> None:
 
 
 @given(st.integers(1, 256), st.integers(0, 40))
-def test_layer_ticks_start_at_one_end_at_the_last_and_are_at_most_eight(layers: int, block: int) -> None:
+def test_layer_ticks_end_at_the_last_and_are_at_most_eight(layers: int, block: int) -> None:
     blocks = [place // block + 1 if block else 0 for place in range(layers)]
     ticks = layer_ticks(layers, blocks)
-    assert ticks[0] == 1
     assert ticks[-1] == layers
     assert len(ticks) <= 8
     assert ticks == sorted(set(ticks))
@@ -104,7 +104,14 @@ def test_layer_ticks_start_at_one_end_at_the_last_and_are_at_most_eight(layers: 
 
 def test_layer_ticks_are_block_ends() -> None:
     assert layer_ticks(24, [place // 6 for place in range(24)]) == [1, 6, 12, 18, 24]
+    assert layer_ticks(128, [place // 8 for place in range(128)]) == [1, 32, 56, 80, 104, 128]
     assert layer_ticks(24, [0] * 24) == [1, 4, 8, 12, 16, 20, 24]
+
+
+@given(st.integers(1, 256), st.integers(0, 40))
+def test_labels_of_sublayers_never_touch(layers: int, block: int) -> None:
+    ticks = layer_ticks(layers, [place // block + 1 if block else 0 for place in range(layers)])
+    assert all(later - earlier >= layers / 9 for earlier, later in pairwise(ticks))
 
 
 @given(st.floats(-8, 8), st.floats(0.2, 9))

@@ -47,7 +47,7 @@ def test_a_drawn_line_and_the_csv_hold_the_same_numbers(runs: Runs, tmp_path: Pa
             width=3.25,
             order=[run.id for run in both],
         )
-    for axes, panel in zip(drawing.axes, ("loss", "state_logrms", "grad_state_rms"), strict=True):
+    for axes, panel in zip(drawing.axes, ("loss", "state_logrms", "grad_write_rms"), strict=True):
         for run in both:
             (line,) = [line for line in axes.get_lines() if line.get_gid() == f"line {run.id}"]
             wanted = [

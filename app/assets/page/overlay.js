@@ -6,7 +6,7 @@
   const LABEL_HEIGHT = 15;
   const MOST_LABELS = 6;
   const NAMED_BAND = 46;   // px
-  const MARKER_ROOM = 8;   // px a sublayer
+  const NUMBERED_BAND = 18;   // px; nearer numbers would run into one another
 
   ds.plot = (panel) => document.querySelector(`#graph-${panel} .js-plotly-plot`);
   const drawn = (panel) => {
@@ -45,7 +45,7 @@
     const left = xaxis._offset + xaxis._length + 10;
     return spread(placed, yaxis._offset, yaxis._offset + yaxis._length).map((label) =>
       make("span", { class: "end-label", "data-run": label.run, style: { left: px(left), top: px(label.y), "max-width": px(gd._fullLayout.width - left - 2) } },
-        make("span", { class: "end-dash", style: { background: label.slot ? ds.colour(label.slot) : "var(--text-muted)" } }),
+        make("span", { class: "end-dash", style: { background: label.slot ? ds.colour(label.slot) : label.run ? "var(--run-control)" : "var(--text-muted)" } }),
         make("span", { class: "end-name" }, label.text)));
   };
 
@@ -53,14 +53,13 @@
     const { bands } = gd.layout.meta;
     const { xaxis } = gd._fullLayout;
     const placed = bands.map((band) => ({ ...band, left: xaxis.l2p(band.x0), right: xaxis.l2p(band.x1) }));
-    const named = Math.min(...placed.map((band) => band.right - band.left)) >= NAMED_BAND;
     const room = Math.min(...placed.map((band) => band.right - band.left));
-    if (room < 10) return [];
+    if (room < NUMBERED_BAND) return [];
     return placed
       .map((band) => ({ ...band, middle: (band.left + band.right) / 2 }))
       .filter((band) => band.middle > 0 && band.middle < xaxis._length)
       .map((band) => make("span", { class: "band-name", style: { left: px(xaxis._offset + band.middle) } },
-        named ? `block ${band.block}` : String(band.block)));
+        room >= NAMED_BAND ? `block ${band.block}` : String(band.block)));
   };
 
   /** The cursor at the step a run stands at, with its number on top; nothing outside the axis. */
@@ -107,7 +106,7 @@
     }
   };
 
-  Object.assign(ds, { drawn, px, standsAt, endLabels, bandNames, cursor, mapOverlay });
+  Object.assign(ds, { drawn, px, standsAt, spread, endLabels, bandNames, cursor, mapOverlay });
 
   // Painters: what lies over a panel's plot, drawn again with every draw, and where `onState` with every change.
   const painters = {};
