@@ -32,6 +32,7 @@ from depthscope.figures.names import plotly_text, shortened
 from depthscope.figures.outer_history import OuterHistoryOptions, outer_history_data
 from depthscope.figures.outer_history_plotly import MOST_MAPS as MOST_OUTER_MAPS
 from depthscope.figures.outer_history_plotly import outer_line_plotly, outer_map_plotly
+from depthscope.figures.outer_marks import MARKS as OUTER_MARKS
 from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
 from depthscope.figures.outer_state_plotly import outer_state_plotly
 from depthscope.figures.paper_figure import (
@@ -60,6 +61,7 @@ __all__ = [
     "MOST_LINES",
     "MOST_MAPS",
     "MOST_OUTER_MAPS",
+    "OUTER_MARKS",
     "PAPER_FIGURES",
     "PAPER_FORMATS",
     "PARTS",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,13 @@ def hatch(
         boxes.append((float(edges[-1]), last, 0.5, layers + 0.5))
     unreachable = np.flatnonzero(~np.asarray(array["reachable"].values, dtype=bool))
     boxes += [(float(edges[0]), float(edges[-1]), layer + 0.5, layer + 1.5) for layer in unreachable]
+    return hatched_boxes(boxes, suffix, look)
+
+
+def hatched_boxes(
+    boxes: Sequence[tuple[float, float, float, float]], suffix: str, look: Look
+) -> list[dict[str, Any]]:
+    """Hatch boxes (left, right, top, bottom) of the map on the axes with `suffix`, as one trace."""
     if not boxes:
         return []
     x: list[float | None] = []
