@@ -1,5 +1,6 @@
 """Figures: one function each from runs to labelled arrays, and renderers that draw those numbers."""
 
+from depthscope.figures.attention_marks import marks_of as attention_marks
 from depthscope.figures.block_boundaries import BoundaryOptions, Show, block_boundaries_data, has_blocks
 from depthscope.figures.block_boundaries_plotly import MOST_RUNS as MOST_BOUNDARY_RUNS
 from depthscope.figures.block_boundaries_plotly import block_boundaries_plotly
@@ -49,6 +50,7 @@ from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps, shared_losses
 from depthscope.figures.shown import MODES, Mode, heading, is_signed, quantity_shown
 from depthscope.figures.skip_paths import SkipPathOptions, skip_paths_data
+from depthscope.figures.skip_paths_plotly import kinds_drawn as skip_kinds
 from depthscope.figures.skip_paths_plotly import skip_paths_plotly
 from depthscope.figures.theme import TOKENS, Theme, ThemeName, run_dash, theme
 from depthscope.figures.ticks import significant
@@ -98,6 +100,7 @@ __all__ = [
     "View",
     "aligned_step",
     "attention_limits",
+    "attention_marks",
     "block_boundaries_data",
     "block_boundaries_plotly",
     "cell_series_data",
@@ -137,6 +140,7 @@ __all__ = [
     "shared_losses",
     "shortened",
     "significant",
+    "skip_kinds",
     "skip_paths_data",
     "skip_paths_plotly",
     "theme",
