@@ -23,7 +23,7 @@ from depthscope.app.reading import CachedRun
 MAPS = ("attention-1", "attention-2", "attention-3", "attention-4")
 """Map panels: as many runs are shown at once."""
 NO_EFFECT = "Weights describe routing; only an intervention shows an effect."
-_READING = "Rows read, columns are read."
+_READING = "Rows read columns."
 _TARGETS = (("together", "Together"), ("attention", "Pre-attention"), ("mlp", "Pre-MLP"))
 _VIEWS = (
     ("mean", "Mean"),

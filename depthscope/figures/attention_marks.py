@@ -65,19 +65,28 @@ def hatched(mask: npt.NDArray[np.bool_], axes: tuple[str, str], run: str, look: 
 
 
 def partial_marks(
-    array: xr.DataArray, axes: tuple[str, str], run: str, colour: str, look: Look
+    array: xr.DataArray, axes: tuple[str, str], run: str, look: Look, *, cased: bool
 ) -> list[dict[str, Any]]:
-    """Mark the cells that hold the partial sum of the target's own block: a dot each, lines along low rows."""
-    partial = np.asarray(array["partial"].values)
-    if "partial" in marks_of(array):
+    """Mark the cells that hold the partial sum of the target's own block: a dot each, lines along low rows.
+
+    `cased`: white with a dark edge, for maps with dark and light cells; else in the colour of text.
+    """
+    partial, marks = np.asarray(array["partial"].values), marks_of(array)
+    colour = look.theme["map-cursor" if cased else "text-secondary"]
+    casing = look.theme["map-cursor-casing"]
+    if "partial" in marks:
         rows = _partial_rows(array)
-        marker = {"symbol": "circle", "size": 4, "color": look.theme[colour]}
+        edge = {"line": {"color": casing, "width": 1}} if cased else {}
+        marker = {"symbol": "circle", "size": 5 if cased else 4, "color": colour, **edge}
         return [_dots(partial[rows], rows, axes, run, "partial", marker)]
+    if "partial-line" not in marks:
+        return []
     x: list[float | None] = []
     y: list[float | None] = []
     for first, last in partial_stretches(array):
         x += [float(partial[first])] * 2 + [None]
         y += [first - 0.3, last + 0.3, None]
+    pens = [*([(casing, 3.5)] if cased else []), (colour, 2.0)]
     return [
         {
             "type": "scatter",
@@ -86,12 +95,13 @@ def partial_marks(
             "y": y[:-1],
             "xaxis": axes[0],
             "yaxis": axes[1],
-            "line": {"color": look.theme[colour], "width": 2},
+            "line": {"color": pen, "width": width},
             "hoverinfo": "skip",
             "showlegend": False,
             "meta": {"run": run, "role": "partial"},
         }
-    ] * ("partial-line" in marks_of(array))
+        for pen, width in pens
+    ]
 
 
 def marks_of(array: xr.DataArray) -> set[str]:

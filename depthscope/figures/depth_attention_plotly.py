@@ -88,9 +88,7 @@ def _traces(run: str, array: xr.DataArray, axes: RunAxes, look: Look) -> list[di
             }
         )
         traces += hatched(~np.asarray(array["reachable"].values), (x, axes.rows), run, look)
-        traces += partial_marks(
-            array, (x, axes.rows), run, "map-cursor" if number == 0 else "text-secondary", look
-        )
+        traces += partial_marks(array, (x, axes.rows), run, look, cased=number == 0)
         traces.append(
             {
                 "type": "bar",

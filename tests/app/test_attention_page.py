@@ -185,7 +185,7 @@ def test_every_title_tells_definition_reduction_and_source_and_the_page_how_to_r
         assert "alpha" in told
         assert "mean over" in told.lower()
         assert "Source: " in told
-    assert "Rows read, columns are read." in page.page.locator(".body-attention .key-row").inner_text()
+    assert "Rows read columns." in page.page.locator(".body-attention .key-row").inner_text()
 
 
 def test_the_value_of_a_cell_is_that_of_the_step_though_its_series_is_binned(

@@ -185,10 +185,11 @@ def test_an_unrecorded_contribution_is_said(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
-    """128 sublayers: a source each, blocks of 8, and blocks of 2."""
+    """128 sublayers: a source each, blocks of 8, and blocks of 2; and 34, whose last block begins near the end."""
     folder = tmp_path_factory.mktemp("deep")
     for name, block in (("full", 0), ("sixteen", 8), ("many", 2)):
         record_mixing(folder / name, layers=128, block=block, steps=(0, 300))
+    record_mixing(folder / "seventeen", layers=34, block=2, steps=(0, 300))
     return {path.name: open_run(path) for path in folder.iterdir()}
 
 
@@ -198,8 +199,8 @@ def drawn_alone(run: Run) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize("name", ["full", "sixteen", "many"])
-def test_ticks_of_128_sublayers_do_not_touch_in_the_smallest_window(deep: dict[str, Run], name: str) -> None:
+@pytest.mark.parametrize("name", ["full", "sixteen", "many", "seventeen"])
+def test_ticks_of_deep_sublayers_do_not_touch_in_the_smallest_window(deep: dict[str, Run], name: str) -> None:
     """There a map is at least 180 px wide and 270 px high; digits are 7 px wide, `emb` 26 px, a line 14 px high."""
     layout = drawn_alone(deep[name])["layout"]
     columns = deep[name].layout.source_names
@@ -207,7 +208,7 @@ def test_ticks_of_128_sublayers_do_not_touch_in_the_smallest_window(deep: dict[s
     places = [180 * (tick + 0.5) / len(columns) for tick in layout["xaxis"]["tickvals"]]
     for (left, first), (right, second) in pairwise(zip(places, widths, strict=True)):
         assert right - left - (first + second) / 2 >= 4
-    rows = [270 * tick / 129 for tick in layout["yaxis"]["tickvals"]]
+    rows = [270 * tick / len(deep[name].layout.sources) for tick in layout["yaxis"]["tickvals"]]
     assert all(lower - upper >= 18 for upper, lower in pairwise(rows))
     assert 4 <= len(rows) <= 10
     assert layout["yaxis"]["ticktext"][0] == "1"
@@ -233,7 +234,9 @@ def test_gaps_between_blocks_grow_thin_and_then_go_as_blocks_become_many(
 
 def test_partial_blocks_of_low_rows_are_marked_by_a_line_along_them(deep: dict[str, Run]) -> None:
     marks = [trace for trace in drawn_alone(deep["sixteen"])["data"] if trace["meta"]["role"] == "partial"]
-    assert len(marks) == 2, "in both maps"
+    assert [trace["xaxis"] for trace in marks] == ["x", "x", "x3"], (
+        "in both maps, with an edge over the weights"
+    )
     # The second to the eighth sublayer of a block read its partial sum: rows 1 to 7 in the column of block 1.
     assert marks[0]["x"][:2] == [1, 1]
     assert marks[0]["y"][:2] == pytest.approx([0.7, 7.3])
