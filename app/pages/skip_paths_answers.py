@@ -97,7 +97,7 @@ def paths_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
     left_out = "" if found == len(rows) else f"{found - len(rows)} of {found} left out by the controls"
     return Answer(
         title=title,
-        note=", ".join(filter(None, (str(data.attributes["note"]), left_out))),
+        note=", ".join(filter(None, (_averaged(data), left_out))),
         rows=table_rows(_HEAD, rows),
         definition=_DEFINITION,
     )
@@ -113,6 +113,20 @@ def _data(ask: Ask, runs: Sequence[CachedRun]) -> Labelled:
 
 def _any_weight_only(data: Labelled) -> bool:
     return any(bool(array["weight_only"].values.any()) for array in data.arrays.values())
+
+
+def _averaged(data: Labelled) -> str:
+    """Say what the weights listed are means of: records and their newest step, where all runs have the same."""
+    spans = {
+        (int(array["records"].values[0]), int(array.attrs["step"]))
+        for array in data.arrays.values()
+        if array.size
+    }
+    if len(spans) > 1:
+        return str(data.attributes["note"])
+    ((records, step),) = spans
+    over = "the last record" if records == 1 else f"the last {records} records"
+    return f"mean weight over {over}, to step {step:,}"
 
 
 def _none_found(ask: Ask, data: Labelled) -> list[Any]:

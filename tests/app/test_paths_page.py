@@ -50,6 +50,7 @@ def test_every_path_of_the_analysis_is_a_row_and_an_arc(page: AppPage, place: st
         assert cells[1:5] == [path.target_name, path.source_name, far, f"{path.weight:.2f}"]
         assert cells[6:] == [f"{path.times_uniform:.1f}", f"{path.first_step} ± 10", "100 %", "1 of 2"]
     assert page.colours("#panel-arcs .panel-body") > 20
+    assert page.page.locator("#note-paths").inner_text() == "mean weight over the last 4 records, to step 300"
     for panel in ("arcs", "paths"):
         told = page.page.locator(f"#title-{panel}").get_attribute("title") or ""
         assert "A skip path: distance 2 or more" in told
