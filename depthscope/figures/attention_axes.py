@@ -84,7 +84,9 @@ class RunAxes:
                 range=[array.sizes["target"] - 0.5, -0.5],
                 tickvals=rows,
                 ticktext=labels,
-                anchor=self.gutter,
+                # Not anchored to the gutter: plotly drops an axis without traces, as that of a deep run is.
+                anchor="free",
+                position=self.domain(self.gutter)[0],
             ),
             long_name(self.mass): axis(
                 look,

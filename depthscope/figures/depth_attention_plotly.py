@@ -52,8 +52,8 @@ def depth_attention_plotly(
         notes += _words(axes, look, "spread" if data.attributes["mode"] == "spread" else "weight")
         if look.host == "alone":
             name = plotly_text(data.names.get(run, run))
-            notes.append(_note(name, left, 1.0, look, shift=14, colour="text"))
-            layout["margin"]["t"] = 36
+            notes.append(_note(name, left, 1.0, look, shift=20, colour="text"))
+            layout["margin"]["t"] = 42
     layout |= {
         "shapes": shapes,
         "annotations": notes,

@@ -271,3 +271,19 @@ def test_small_weights_of_a_deep_run_do_not_clip_a_shallow_one(
         return limits.high
 
     assert high(deep["full"]) < high(runs["full"]) == high(runs["full"], deep["full"])
+
+
+@pytest.mark.parametrize("pair", [("full", "sixteen"), ("seventeen", "seventeen")])
+def test_each_run_of_a_figure_has_its_targets_beside_its_own_maps(
+    deep: dict[str, Run], runs: dict[str, Run], pair: tuple[str, str]
+) -> None:
+    chosen = [deep[pair[0]], deep[pair[1]] if pair[0] != pair[1] else runs["blocks"]]
+    drawn = depth_attention_plotly(depth_attention_data(chosen, DepthAttentionOptions()), look=Look())
+    used = {trace[axis] for trace in drawn["data"] for axis in ("xaxis", "yaxis")}
+    for name, axis in drawn["layout"].items():
+        if name[1:5] == "axis" and f"{name[0]}{name[5:]}" in used:
+            assert axis["anchor"] == "free" or axis["anchor"] in used, "plotly drops an axis without traces"
+    rows = [drawn["layout"][name] for name in ("yaxis", "yaxis3")]
+    maps = [drawn["layout"][name] for name in ("xaxis", "xaxis5")]
+    for labels, weights in zip(rows, maps, strict=True):
+        assert 0 <= weights["domain"][0] - labels["position"] < 0.03
