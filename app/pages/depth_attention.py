@@ -23,6 +23,7 @@ from depthscope.app.reading import CachedRun
 MAPS = ("attention-1", "attention-2", "attention-3", "attention-4")
 """Map panels: as many runs are shown at once."""
 NO_EFFECT = "Weights describe routing; only an intervention shows an effect."
+_READING = "Rows read columns."
 _TARGETS = (("together", "Together"), ("attention", "Pre-attention"), ("mlp", "Pre-MLP"))
 _VIEWS = (
     ("mean", "Mean"),
@@ -57,6 +58,7 @@ def body() -> html.Div:
                 children=[
                     html.Span(id="key-attention-1", className="key"),
                     html.Div(className="spring"),
+                    html.Span(_READING, className="note"),
                     html.Span(NO_EFFECT, className="note stays"),
                 ],
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isnan
 from typing import Any
 
@@ -23,6 +24,7 @@ from depthscope.figures import (
     Limits,
     Look,
     attention_limits,
+    attention_marks,
     cell_series_data,
     cell_series_plotly,
     depth_attention_data,
@@ -34,17 +36,22 @@ from depthscope.figures import (
 )
 
 _LISTED = 5
-_SHORT = {"embedding": "emb"}
+_DISTANT = (
+    "The cells of largest weight at this step, of targets with four sources or more, the newest source left out. "
+    "Distance 1 is the newest source that the target can read."
+)
+_FOLLOWED = {"weight": ("depth_attention", "depth_attention_std"), "contribution": ("depth_contribution",)}
+_MAPPED = ("depth_attention", "depth_contribution", "depth_attention_entropy")
 
 
 def attention_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -> Answer:
     """Answer for the maps of one run; all runs of the ask share the colour scale."""
     shown = _shown(ask, runs)
-    data = depth_attention_data([shown], options(ask, runs))
+    everyone = depth_attention_data(runs, options(ask, runs))
     look = Look(theme=theme(ask.theme), slots=slots, focus=ask.focus, host="page")
-    if not data.arrays:
-        everyone = depth_attention_data(runs, options(ask, runs))
+    if shown.id not in everyone.arrays:
         return Answer(title=_title(ask, shown, everyone), empty=why_empty(everyone, "depth_attention"))
+    data = replace(everyone, arrays={shown.id: everyone.arrays[shown.id]}, absent={})
     limits = common_limits(ask, runs)
     figure = depth_attention_plotly(data, look=look, limits=limits)
     array = next(iter(data.arrays.values()))
@@ -58,8 +65,8 @@ def attention_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, in
         note=f"{note}, step {step:,}",
         figure=figure,
         warning=", ".join(filter(None, (crashed, array.attrs["contribution_absent"]))),
-        definition=definition("depth_attention"),
-        key=_key(figure, limits, data),
+        definition="\n\n".join(map(definition, _MAPPED)),
+        key=_key(figure, limits, everyone),
     )
 
 
@@ -86,15 +93,12 @@ def series_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int],
         return Answer(
             title=title, note=note, empty=empty_words(f"{reason}."), definition=definition(quantity)
         )
-    steps = array["step"].values
-    place = int((steps <= ask.step).sum()) - 1 if ask.step is not None else len(steps) - 1
-    value = float(array.sel(part=part).values[place]) if place >= 0 else float("nan")
     return Answer(
         title=title,
         note=note,
         figure=cell_series_plotly(data, look=look, part=part, end=ask.end),
-        definition=definition(quantity),
-        key=[html.Strong(_fixed(value, 2), className="value")],
+        definition="\n\n".join(map(definition, _FOLLOWED[part])),
+        key=[html.Strong(_fixed(_value(shown, cell, part, ask.step), 2), className="value")],
     )
 
 
@@ -111,10 +115,12 @@ def distant_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]
         return Answer(title=title, note=shortened(shown.name, 20), empty=words)
     head = [("target", ""), ("source", "")]
     head += [(name, "number") for name in ("distance", "weight", "contribution", "× uniform")]
+    unit = next(iter(data.arrays.values())).attrs["source_axis"]
     link = html.A("All skip paths", href="paths", className="link", **_to_page("paths"))
     return Answer(
         title=title,
-        note=f"{shortened(shown.name, 20)}, by weight",
+        note=f"{shortened(shown.name, 20)}, distance in {unit}s",
+        definition=f"{_DISTANT}\n\n{definition('depth_attention')}\n\n{definition('depth_contribution')}",
         rows=table_rows(head, [_distant_row(shown.id, entry) for entry in found]),
         key=[link],
     )
@@ -185,8 +191,15 @@ def _key(figure: Mapping[str, Any], limits: Mapping[str, Limits], data: Labelled
             scale = figure["layout"][axis]["colorscale"]
             label = "spread" if part == "weight" and data.attributes["mode"] == "spread" else part
             parts.append(scale_key(scale, limits[part], label=label, swatches=7))
-    partial = html.Span([html.Span(html.Span(), className="partial-mark"), "partial block"], className="key")
-    return [*parts, hatch_key("unreachable"), partial, *kind_keys()]
+    marks = set().union(*map(attention_marks, data.arrays.values()))
+    if "unreachable" in marks:
+        parts.append(hatch_key("unreachable"))
+    if marks & {"partial", "partial-line"}:
+        joined = "" if "partial" in marks else " joined"
+        mark = html.Span(html.Span(), className=f"partial-mark{joined}")
+        parts.append(html.Span([mark, "partial block"], className="key"))
+    kinds = zip(("attention", "mlp"), kind_keys(), strict=True)
+    return [*parts, *(key for kind, key in kinds if kind in marks)]
 
 
 def _pick_a_cell() -> list[Any]:
@@ -200,6 +213,14 @@ def _first_cell(run: CachedRun) -> tuple[int, int] | None:
         return None
     found = distant_sources(next(iter(arrays.values())), run.layout.sources, most=1)
     return (found[0].target, found[0].source) if found else (len(run.layout.sources), 0)
+
+
+def _value(run: CachedRun, cell: tuple[int, int], part: str, step: int | None) -> float:
+    """Return the value of a cell at the record that the maps show: points of a long series are means of many."""
+    maps = depth_attention_data([run], DepthAttentionOptions(step=step)).arrays
+    if run.id not in maps:
+        return float("nan")
+    return float(maps[run.id].sel(part=part).values[cell[0] - 1, cell[1]])
 
 
 def _distant_row(run: str, entry: DistantSource) -> list[Any]:

@@ -13,6 +13,7 @@ from depthscope.app.reading import CachedRun
 from depthscope.app.state import Ask
 from depthscope.figures import (
     MOST_OUTER_MAPS,
+    OUTER_MARKS,
     Labelled,
     Look,
     OuterHistoryOptions,
@@ -39,7 +40,7 @@ def outer_map_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, in
     few = f"the first {MOST_OUTER_MAPS} runs" if figure["layout"]["meta"]["left_out"] else ""
     return Answer(
         title=title,
-        note="before the boundary norm",
+        note="before the norm",
         figure=figure,
         absent=reasons_by_name(data),
         warning=few,
@@ -54,7 +55,6 @@ def balance_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]
     title = "Carry against write"
     if not data.arrays:
         return Answer(title=title, empty=why_empty(data, "outer_energy"))
-    keys = (("square filled", "before the norm"), ("filled", "write"), ("", "carry"))
     return Answer(
         title=title,
         note=_when(data),
@@ -62,9 +62,7 @@ def balance_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]
         definition="\n\n".join(
             definition(name) for name in ("outer_energy", "outer_write_energy", "outer_carry_energy")
         ),
-        key=[
-            html.Span([html.Span(className=f"marker {mark}"), words], className="key") for mark, words in keys
-        ],
+        key=[_mark_key(value) for value in ("energy", "write", "carry")],
     )
 
 
@@ -79,13 +77,12 @@ def gates_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
         )
         return Answer(title=title, empty=why_empty(empty, "interface_gate"))
     shown = Labelled(arrays=gated, names=data.names, attributes=data.attributes)
-    keys = (("marker filled", "read"), ("marker", "write"), ("began-mark", "first record"))
     return Answer(
         title=title,
         note=_when(shown),
         figure=outer_state_plotly(shown, look=_look(ask, slots), part="gates"),
         definition=definition("interface_gate"),
-        key=[html.Span([html.Span(className=mark), words], className="key") for mark, words in keys],
+        key=[_mark_key(value) for value in ("gate_read", "gate_write", "gate_read_initial")],
     )
 
 
@@ -101,6 +98,12 @@ def direct_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int])
         figure=outer_line_plotly(data, look=_look(ask, slots), end=ask.end),
         definition=definition("outer_direct"),
     )
+
+
+def _mark_key(value: str) -> html.Span:
+    mark = OUTER_MARKS[value]
+    shape = "began-mark" if mark.shape == "tick" else f"marker {mark.shape}{' filled' * mark.filled}"
+    return html.Span([html.Span(className=shape), mark.words], className="key")
 
 
 def _at_step(ask: Ask, runs: Sequence[CachedRun]) -> Labelled:

@@ -20,6 +20,7 @@ from depthscope.figures import (
     Look,
     SkipPathOptions,
     shortened,
+    skip_kinds,
     skip_paths_data,
     skip_paths_plotly,
     theme,
@@ -39,6 +40,16 @@ _HEAD = (
 )
 
 
+_WEIGHT_ONLY = "Weight only: the size of the contribution is below 1 over twice the number of sources."
+_CRITERION = (
+    "A skip path: distance 2 or more (1 is the newest source that a target can read), four sources or more, mean "
+    "weight of the last tenth of records at least 2 over the number of sources and 0.1, above it in 90 % of them."
+)
+_DEFINITION = "\n\n".join(
+    (_CRITERION, _WEIGHT_ONLY, definition("depth_attention"), definition("depth_contribution"))
+)
+
+
 def arcs_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -> Answer:
     """Answer for the arcs of two runs: the first of the ask above the axis, the second below."""
     title = "Skip paths over depth"
@@ -52,18 +63,20 @@ def arcs_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -
         attributes=data.attributes,
     )
     if not any(array.size for array in drawn.arrays.values()):
-        return Answer(title=title, empty=_none_found(ask, drawn), definition=definition("depth_attention"))
+        return Answer(title=title, empty=_none_found(ask, drawn), definition=_DEFINITION)
     names = [shortened(data.names[run], 20) for run in drawn.arrays]
     above = f"{names[0]} above" + (f", {names[1]} below" if len(names) > 1 else "")
     others = f"; {len(data.arrays) - 2} more in the table" if len(data.arrays) > 2 else ""
-    dashed = html.Span([html.Span(className="dashed-mark"), "small contribution"], className="key")
+    dashed = html.Span(
+        [html.Span(className="dashed-mark"), "weight only"], className="key", title=_WEIGHT_ONLY
+    )
     return Answer(
         title=title,
         note=f"{above}{others}; width is weight",
         figure=skip_paths_plotly(drawn, look=Look(theme=theme(ask.theme), slots=slots, host="page")),
         absent=reasons_by_name(data),
-        definition=definition("depth_attention"),
-        key=[dashed, *kind_keys()],
+        definition=_DEFINITION,
+        key=[*([dashed] if _any_weight_only(drawn) else []), *(kind_keys() if skip_kinds(drawn) else [])],
     )
 
 
@@ -84,8 +97,9 @@ def paths_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
     left_out = "" if found == len(rows) else f"{found - len(rows)} of {found} left out by the controls"
     return Answer(
         title=title,
-        note=", ".join(filter(None, (str(data.attributes["note"]), left_out))),
+        note=", ".join(filter(None, (_averaged(data), left_out))),
         rows=table_rows(_HEAD, rows),
+        definition=_DEFINITION,
     )
 
 
@@ -95,6 +109,24 @@ def _data(ask: Ask, runs: Sequence[CachedRun]) -> Labelled:
         step=ask.step, top=ask.top, least_weight=ask.least_weight, least_distance=ask.least_distance
     )
     return skip_paths_data(sorted(runs, key=lambda run: places[run.id]), options)
+
+
+def _any_weight_only(data: Labelled) -> bool:
+    return any(bool(array["weight_only"].values.any()) for array in data.arrays.values())
+
+
+def _averaged(data: Labelled) -> str:
+    """Say what the weights listed are means of: records and their newest step, where all runs have the same."""
+    spans = {
+        (int(array["records"].values[0]), int(array.attrs["step"]))
+        for array in data.arrays.values()
+        if array.size
+    }
+    if len(spans) > 1:
+        return str(data.attributes["note"])
+    ((records, step),) = spans
+    over = "the last record" if records == 1 else f"the last {records} records"
+    return f"mean weight over {over}, to step {step:,}"
 
 
 def _none_found(ask: Ask, data: Labelled) -> list[Any]:
@@ -124,7 +156,7 @@ def _row(run: str, name: str, array: xr.DataArray, place: int, slot: int) -> lis
         ),
         html.Button(at("target_name"), type="button", className="cell-link", title=label, **cell),
         at("source_name"),
-        str(at("distance")),
+        f"{at('distance')} {at('distance_unit')}s",
         f"{float(array.values[place]):.2f}",
         f"{contribution} (weight only)" if at("weight_only") else contribution,
         f"{at('times_uniform'):.1f}",

@@ -1,4 +1,4 @@
-"""Numbers drawn from runs: growth, dilution, block boundaries, gradient uniformity, skip paths.
+"""Numbers drawn from runs: growth, dilution, block boundaries, gradient uniformity, skip paths, outer states.
 
 Receives opened runs of `depthscope.store`; hands `Finding`s and plain numbers to figures, app and cli.
 """

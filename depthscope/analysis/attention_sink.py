@@ -36,7 +36,7 @@ def sinks(
     sources: Sequence[Sequence[int]],
     names: Sequence[str],
 ) -> list[AttentionSink]:
-    """Return the sinks in `weight` [target, source] (mean over the last tenth of records), largest first.
+    """Return the sinks in `weight` [target, source], one record, largest first.
 
     A target counts when it can read at least four sources; its newest source is left out, since a high weight
     there is locality.
@@ -67,15 +67,19 @@ def sinks(
 
 
 def _find(records: Records) -> list[Finding]:
-    weight, contribution = records.tail("depth_attention"), records.tail("depth_contribution")
+    weight = records.newest("depth_attention")
     if weight is None:
         return []
-    layout = records.layout
-    held = None if contribution is None else contribution.values.mean(axis=0)
+    layout, step = records.layout, weight.newest_step
+    contribution = records.at("depth_contribution", step)
+    held = None if contribution is None else contribution.newest
     out = []
-    for sink in sinks(weight.values.mean(axis=0), held, layout.sources, layout.source_names):
+    for sink in sinks(weight.newest, held, layout.sources, layout.source_names):
         name = source_words(sink.source_name)
-        text = f"over {sink.targets} targets {name} has {significant(sink.times_uniform)} times its uniform weight"
+        text = (
+            f"over {sink.targets} targets {name} has {significant(sink.times_uniform)} times its uniform weight "
+            f"at step {step}"
+        )
         if np.isfinite(sink.contribution):
             text += f" and is {percent(sink.contribution)} of what they read"
         out.append(
@@ -86,8 +90,11 @@ def _find(records: Records) -> list[Finding]:
                 values=as_values(sink),
                 page="attention",
                 quantity="depth_attention",
-                step=weight.newest_step,
-                detail=f"Mean over targets with four or more sources, where it is not the newest. {WEIGHTS_ONLY}",
+                step=step,
+                detail=(
+                    f"Mean over targets with four or more sources, where it is not the newest; reported above "
+                    f"{LIMIT:.0f} times. {WEIGHTS_ONLY}"
+                ),
             )
         )
     return out

@@ -29,6 +29,11 @@ def one_stream(layout: DepthLayout) -> bool:
     return bool(layout.additive) and all(layout.additive) and not layout.sources and not layout.outer_blocks
 
 
+def no_wide_state(layout: DepthLayout) -> str:
+    """Return why questions about an outer state make no sense for a layout; empty where they do."""
+    return "" if layout.outer_blocks else "the design has no wide outer state"
+
+
 def restarts(layout: DepthLayout) -> bool:
     """Return whether the sum of writes starts anew in each residual block (Block Attention Residuals)."""
     blocks = set(layout.residual_block)

@@ -11,7 +11,7 @@ from depthscope.analysis.finding import Finding, as_values
 from depthscope.analysis.fit import FloatArray, IntArray
 from depthscope.analysis.records import Records, tenth
 from depthscope.analysis.rule import Rule
-from depthscope.analysis.wording import percent, significant, source_words, target_words
+from depthscope.analysis.wording import percent, records_words, significant, source_words, target_words
 from depthscope.quantities import DepthLayout
 
 LEAST_DISTANCE = 2
@@ -39,6 +39,11 @@ class SkipPath:
     times_uniform: float
     contribution: float
     """Mean over the same records; NaN where it is not recorded."""
+    last_weight: float
+    """At the last record alone: what the maps show at that step."""
+    last_contribution: float
+    records: int
+    """How many records the last tenth is."""
     weight_only: bool
     """|contribution| below 1 / (2 n_sources)."""
     above: float
@@ -117,6 +122,9 @@ def describe_path(
         weight=float(late.mean()),
         times_uniform=float(late.mean() * n_sources),
         contribution=held,
+        last_weight=float(weight[-1]),
+        last_contribution=float("nan") if contribution is None else float(contribution[-1]),
+        records=tail,
         weight_only=abs(held) < 1 / (2 * n_sources),
         above=float(np.mean(late >= least)),
         first_step=int(steps[crossed_and_stayed(weight, least)]),
@@ -147,37 +155,43 @@ def paths_of(records: Records) -> list[SkipPath]:
     return sorted(paths, key=lambda path: -path.weight)
 
 
-def path_words(path: SkipPath, more: int) -> str:
-    """Say one path in a sentence; `more` others are counted at its end."""
+def path_words(path: SkipPath, step: int, more: int) -> str:
+    """Say one path as it is at `step`, its last record, with the mean that makes it a path.
+
+    `more` others are counted at the end.
+    """
     reads = target_words(path.target_name, path.target)
-    source = source_words(path.source_name)
-    head = f"{reads} gives {source} a weight of {significant(path.weight)}"
-    if np.isnan(path.contribution):
-        body = f" ({significant(path.times_uniform)} times uniform); its contribution is not recorded"
+    head = f"{reads} gives {source_words(path.source_name)} a weight of {significant(path.last_weight)} at step {step}"
+    mean = f" (mean of {records_words(path.records)} {significant(path.weight)})"
+    if np.isnan(path.last_contribution):
+        body = ", contribution not recorded"
     elif path.weight_only:
-        body = f", yet {source} is {percent(path.contribution)} of what it reads"
+        body = f", yet only {percent(path.last_contribution)} of its read"
     else:
-        body = f", and {source} is {percent(path.contribution)} of what it reads"
+        body = f", {percent(path.last_contribution)} of its read"
     count = "" if more == 0 else f"; {more} more skip path{'s' if more > 1 else ''}"
-    return f"{head}{body}{count}."
+    return f"{head}{mean}{body}{count}."
 
 
 def _find(records: Records) -> list[Finding]:
     paths, steps = paths_of(records), records.steps("depth_attention")
+    last = int(steps[-1]) if steps.size else 0
     carrying = [path for path in paths if not path.weight_only]
     groups = (carrying, [path for path in paths if path.weight_only])
     return [
         Finding(
             kind=RULE.kind,
             run_name=records.name,
-            text=path_words(group[0], len(group) - 1),
+            text=path_words(group[0], last, len(group) - 1),
             values={**as_values(group[0]), "others": len(group) - 1},
             page="attention",
             quantity="depth_attention",
-            step=int(steps[-1]),
+            step=last,
             detail=(
-                f"At least {significant(threshold(group[0].n_sources))} in {percent(group[0].above)} of the last "
-                f"tenth of records, since step {group[0].first_step} ± {group[0].cadence}. {WEIGHTS_ONLY}"
+                f"A weight of {significant(threshold(group[0].n_sources))} or more in {percent(group[0].above)} of "
+                f"the last tenth of records, {records_words(group[0].records)}, and "
+                f"{significant(group[0].times_uniform)} times uniform in their mean; since step "
+                f"{group[0].first_step} ± {group[0].cadence}. {WEIGHTS_ONLY}"
             ),
         )
         for group in groups

@@ -49,6 +49,11 @@ def source_words(name: str) -> str:
     return "the embedding" if name == "embedding" else name
 
 
+def records_words(count: int) -> str:
+    """Name the records of a mean: ``the last 3 records``, ``the last record``."""
+    return "the last record" if count == 1 else f"the last {count} records"
+
+
 def layers_words(layers: Sequence[int]) -> str:
     """Name layers counted from 1: ``sublayer 3``, ``sublayers 3, 4 and 9``, ``24 sublayers``."""
     if len(layers) == 1:

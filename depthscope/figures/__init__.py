@@ -1,5 +1,6 @@
 """Figures: one function each from runs to labelled arrays, and renderers that draw those numbers."""
 
+from depthscope.figures.attention_marks import marks_of as attention_marks
 from depthscope.figures.bands import bands_note, runs_words
 from depthscope.figures.block_boundaries import BoundaryOptions, Show, block_boundaries_data, has_blocks
 from depthscope.figures.block_boundaries_axes import (
@@ -38,6 +39,7 @@ from depthscope.figures.names import plotly_text, shortened
 from depthscope.figures.outer_history import OuterHistoryOptions, outer_history_data
 from depthscope.figures.outer_history_plotly import MOST_MAPS as MOST_OUTER_MAPS
 from depthscope.figures.outer_history_plotly import outer_line_plotly, outer_map_plotly
+from depthscope.figures.outer_marks import MARKS as OUTER_MARKS
 from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
 from depthscope.figures.outer_state_plotly import outer_state_plotly
 from depthscope.figures.paper_figure import (
@@ -54,6 +56,7 @@ from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps, shared_losses
 from depthscope.figures.shown import MODES, Mode, comparison, heading, is_signed, quantity_shown
 from depthscope.figures.skip_paths import SkipPathOptions, skip_paths_data
+from depthscope.figures.skip_paths_plotly import kinds_drawn as skip_kinds
 from depthscope.figures.skip_paths_plotly import skip_paths_plotly
 from depthscope.figures.theme import TOKENS, Theme, ThemeName, run_dash, theme
 from depthscope.figures.ticks import significant
@@ -69,6 +72,7 @@ __all__ = [
     "MOST_MAPS",
     "MOST_OUTER_MAPS",
     "NO_LOGARITHM",
+    "OUTER_MARKS",
     "PAPER_FIGURES",
     "PAPER_FORMATS",
     "PARTS",
@@ -105,6 +109,7 @@ __all__ = [
     "View",
     "aligned_step",
     "attention_limits",
+    "attention_marks",
     "bands_note",
     "block_boundaries_data",
     "block_boundaries_plotly",
@@ -152,6 +157,7 @@ __all__ = [
     "shared_losses",
     "shortened",
     "significant",
+    "skip_kinds",
     "skip_paths_data",
     "skip_paths_plotly",
     "theme",

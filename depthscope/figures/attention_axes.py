@@ -13,6 +13,14 @@ from depthscope.figures.ticks import layer_ticks
 MASS_TOP = 0.135
 _MAP_BOTTOM = 0.168
 _MOST_TICKS = 8
+_MAP_HEIGHT = 270.0
+"""px of the rows of a map in the smallest window."""
+_PLOT_WIDTH = {"page": 440.0, "alone": 620.0}
+"""px of a plot, margins excluded, in the smallest window and in a notebook."""
+_DIGIT, _BETWEEN, _EMBEDDING = 7, 6, 23
+"""px of a digit, of the gap that keeps numbers apart, and from the middle of `emb` to that of a number."""
+_LINE = 20
+"""px between the middles of labels one below the other."""
 
 
 class RunAxes:
@@ -39,7 +47,8 @@ class RunAxes:
 
     def described(self, array: xr.DataArray, look: Look, mass: list[float]) -> dict[str, Any]:
         """Return the layout entries of all axes."""
-        ticks, texts = source_ticks(array)
+        left, right = self.domain(self.weight)
+        ticks, texts = source_ticks(array, (right - left) * _PLOT_WIDTH[look.host])
         title = f"source {array.attrs['source_axis']}"
         sources = [-0.5, array.sizes["source"] - 0.5]
         rows, labels = target_ticks(array)
@@ -75,7 +84,9 @@ class RunAxes:
                 range=[array.sizes["target"] - 0.5, -0.5],
                 tickvals=rows,
                 ticktext=labels,
-                anchor=self.gutter,
+                # Not anchored to the gutter: plotly drops an axis without traces, as that of a deep run is.
+                anchor="free",
+                position=self.domain(self.gutter)[0],
             ),
             long_name(self.mass): axis(
                 look,
@@ -88,33 +99,44 @@ class RunAxes:
         }
 
 
-def source_ticks(array: xr.DataArray) -> tuple[list[int], list[str]]:
-    """Return the columns to label and their labels: ``emb``, then blocks or round sublayers."""
+def source_ticks(array: xr.DataArray, room: float) -> tuple[list[int], list[str]]:
+    """Return the columns to label and their labels, which do not touch in `room` px: ``emb``, then round numbers."""
     count = array.sizes["source"] - 1
-    if count <= _MOST_TICKS + 1:
-        chosen = list(range(1, count + 1))
-    elif array.attrs["source_axis"] == "sublayer":
-        chosen = [layer for layer in layer_ticks(count, [0] * count) if layer > 1]
-    else:
-        every = -(-count // _MOST_TICKS)
-        chosen = list(range(every, count + 1, every))
+    apart = max(_DIGIT * len(str(count)) + _BETWEEN, _EMBEDDING)
+    step = 1
+    while step < count and (step * room / (count + 1) < apart or count // step > _MOST_TICKS):
+        step *= 2
+    chosen = list(range(step, count + 1, step))
     return [0, *chosen], ["emb", *map(str, chosen)]
 
 
 def target_ticks(array: xr.DataArray) -> tuple[list[int], list[str]]:
-    """Return the rows to label and their labels: the first rows of blocks, else round sublayers, and the output."""
+    """Return the rows to label and their labels: the first rows of blocks, else round sublayers, and the output.
+
+    Labels of the first row and of the output stay; others give way where they would touch.
+    """
     targets = array["target"].values.tolist()
     kinds = array["target_kind"].values.tolist()
     rows = [row for row in range(len(targets)) if kinds[row] != "output"]
+    output = [row for row in range(len(targets)) if kinds[row] == "output"]
     starts = [row for row in rows if array["starts_block"].values[row]]
     if not starts and rows:
         # Where only one kind is shown, the first row at or after a round number stands for it.
         numbers = layer_ticks(targets[rows[-1]], [0] * targets[rows[-1]])[1:-1]
         starts = [next(row for row in rows if targets[row] >= number) for number in numbers]
+    apart = _LINE / row_height(array)
     every = -(-len(starts) // _MOST_TICKS) or 1
-    chosen = [*rows[:1], *starts[::every]]
-    output = [row for row in range(len(targets)) if kinds[row] == "output"]
+    while every < len(starts) and (starts[every] - starts[0]) < apart:
+        every += 1
+    ends = [*rows[:1], *output]
+    between = [row for row in starts[every - 1 :: every] if all(abs(row - end) >= apart for end in ends)]
+    chosen = [*rows[:1], *between]
     return [*chosen, *output], [*(str(targets[row]) for row in chosen), *("output" for _ in output)]
+
+
+def row_height(array: xr.DataArray) -> float:
+    """Return about how many px a row of the map is high: the page keeps its maps at least this high."""
+    return _MAP_HEIGHT / max(array.sizes["target"], 1)
 
 
 def numbered(stem: str, number: int) -> str:

@@ -103,16 +103,17 @@ def is_difference(view: View) -> bool:
 def attention_limits(arrays: Sequence[xr.DataArray], part: str, *, signed: bool) -> Limits | None:
     """Return the common colour range of a part: from 0, or symmetric when `signed`; robust, rounded up to 0.05.
 
+    Robust for each run by itself: the many small weights of a deep run do not clip those of a shallow one.
     Targets with one source are left out: their weight and contribution are 1 whatever the model learns.
     """
     rows = [
         np.asarray(array.sel(part=part).values)[array["n_sources"].values > 1].ravel() for array in arrays
     ]
-    values = np.concatenate(rows) if rows else np.empty(0)
-    values = values[np.isfinite(values)]
+    finite = [row[np.isfinite(row)] for row in rows]
+    values = np.concatenate(finite) if finite else np.empty(0)
     if values.size == 0:
         return None
-    reach = float(np.percentile(np.abs(values), 99.0))
+    reach = max(float(np.percentile(np.abs(row), 99.0)) for row in finite if row.size)
     unit = 0.05 if reach > 0.05 else 0.005
     high = float(np.ceil(reach / unit - 1e-9) * unit) or unit
     low = -high if signed else 0.0

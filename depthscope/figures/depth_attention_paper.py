@@ -11,14 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.patheffects import Normal, Stroke
 
+from depthscope.figures.attention_marks import block_gaps, partial_stretches
 from depthscope.figures.colours_paper import (
     MOST_CELLS,
     Scale,
     colour_bar,
     draw_cells,
-    missing_handles,
     staircase,
+    unreachable_face,
 )
 from depthscope.figures.depth_attention import PARTS, attention_limits
 from depthscope.figures.labelled import Labelled
@@ -27,6 +29,10 @@ from depthscope.figures.paper import Sheet, bare, depth_ticks, kind_handles, leg
 from depthscope.figures.ticks import layer_ticks
 
 _DOT = 2.0
+_GAP = 0.8
+"""Points between two blocks."""
+_MAP_HEIGHT = 115.0
+"""Points, about, of the rows of a map."""
 _NUMBER = 0.11
 """Inches that a number needs beside others."""
 _EMBEDDING = 0.24
@@ -126,27 +132,40 @@ def _map(
         vectors=vectors,
     )
     staircase(axes, np.asarray(array["reachable"].values, dtype=bool), sheet, left=-0.5, top=-0.5)
-    starts = np.flatnonzero(array["starts_block"].values)
-    if starts.size <= targets // 2:
-        axes.hlines(starts - 0.5, -0.5, sources - 0.5, color=sheet["surface"], linewidth=0.8)
-    partial = np.asarray(array["partial"].values)
-    held = np.flatnonzero(partial >= 0)
-    if held.size and targets <= _MOST_DOTS:
-        axes.plot(
-            partial[held],
-            held,
-            ".",
-            color=sheet["surface"],
-            markersize=1.8,
-            markeredgecolor=sheet["text"],
-            markeredgewidth=0.25,
-            linestyle="none",
-        )
+    for row, width in block_gaps(array, _MAP_HEIGHT / targets, _GAP):
+        axes.hlines(row - 0.5, -0.5, sources - 0.5, color=sheet["surface"], linewidth=width)
+    _partial(axes, array, sheet)
     axes.set_xlim(-0.5, sources - 0.5)
     axes.set_ylim(targets - 0.5, -0.5)
     _source_ticks(axes, array, room)
     _target_ticks(axes, array, sheet, labelled)
     return mesh
+
+
+def _partial(axes: Axes, array: xr.DataArray, sheet: Sheet) -> None:
+    """Mark the partial sum of each target's own block: a dot a cell, or a line along the cells of many rows."""
+    partial = np.asarray(array["partial"].values)
+    if array.sizes["target"] <= _MOST_DOTS:
+        held = np.flatnonzero(partial >= 0)
+        axes.plot(partial[held], held, linestyle="none", **_partial_mark(sheet))
+        return
+    for first, last in partial_stretches(array):
+        axes.plot([partial[first]] * 2, [first - 0.2, last + 0.2], **_partial_line(sheet))
+
+
+def _partial_mark(sheet: Sheet) -> dict[str, Any]:
+    return {
+        "marker": "o",
+        "markersize": _DOT,
+        "color": sheet["surface"],
+        "markeredgecolor": sheet["text"],
+        "markeredgewidth": 0.4,
+    }
+
+
+def _partial_line(sheet: Sheet) -> dict[str, Any]:
+    edge = [Stroke(linewidth=1.0, foreground=sheet["text"]), Normal()]
+    return {"color": sheet["surface"], "linewidth": 0.45, "path_effects": edge, "solid_capstyle": "butt"}
 
 
 def _source_ticks(axes: Axes, array: xr.DataArray, room: float) -> None:
@@ -164,7 +183,7 @@ def _source_ticks(axes: Axes, array: xr.DataArray, room: float) -> None:
 
 
 def _target_ticks(axes: Axes, array: xr.DataArray, sheet: Sheet, labelled: bool) -> None:
-    """Label targets by sublayer, the final read as `out`, with marks for attention and MLP beside the map."""
+    """Label targets by sublayer, the final read as `output`, with marks for attention and MLP beside the map."""
     targets = np.asarray(array["target"].values)
     kinds = np.asarray(array["target_kind"].values)
     layers = targets[kinds != "output"]
@@ -172,14 +191,14 @@ def _target_ticks(axes: Axes, array: xr.DataArray, sheet: Sheet, labelled: bool)
     blocks = np.cumsum(starts)[kinds != "output"].tolist()
     wanted = depth_ticks(len(layers), blocks, room=1.6, apart=0.14)
     if len(layers) > 2 and wanted[-1] == len(layers) and (kinds == "output").any():
-        wanted = wanted[:-1]  # it would touch `out`
+        wanted = wanted[:-1]  # it would touch `output`
     places = [place - 1 for place in wanted]
     texts = [str(layers[place]) for place in places]
     for place in np.flatnonzero(kinds == "output"):
         places.append(int(place))
-        texts.append("out")
+        texts.append("output")
     axes.set_yticks(places, texts if labelled else [])
-    axes.tick_params(axis="y", length=0, pad=6)
+    axes.tick_params(axis="y", length=0, pad=8)
     if labelled:
         axes.set_ylabel("target sublayer", labelpad=1)
     if len(targets) > _MOST_DOTS:
@@ -207,22 +226,12 @@ def _handles(data: Labelled, sheet: Sheet) -> list[Line2D | Patch]:
     kinds = {str(kind) for array in small for kind in array["target_kind"].values}
     handles: list[Line2D | Patch] = [*kind_handles(sheet, sorted(kinds))]
     if any((array["partial"].values >= 0).any() for array in small):
-        handles.append(
-            Line2D(
-                [],
-                [],
-                linestyle="none",
-                marker=".",
-                markersize=3,
-                color=sheet["surface"],
-                markeredgecolor=sheet["text"],
-                markeredgewidth=0.4,
-                label="unfinished block",
-            )
-        )
-    reachable = any(not array["reachable"].values.all() for array in arrays)
+        handles.append(Line2D([], [], linestyle="none", label="partial block", **_partial_mark(sheet)))
+    elif any(partial_stretches(array) for array in arrays):
+        handles.append(Line2D([], [], label="partial block", **_partial_line(sheet)))
     hidden = any(bool(array["hidden"].values.any()) for array in arrays)
-    handles += missing_handles(sheet, unreachable=reachable, missing=False)
+    if any(not array["reachable"].values.all() for array in arrays):
+        handles.append(Patch(**unreachable_face(sheet), label="unreachable"))
     if hidden:
         handles.append(Patch(facecolor=sheet["chart-hatch"], label="hidden"))
     return handles

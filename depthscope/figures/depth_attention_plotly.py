@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from depthscope.figures.attention_axes import MASS_TOP, RunAxes, numbered
-from depthscope.figures.attention_marks import block_gaps, hatched, kind_dots, partial_dots
+from depthscope.figures.attention_marks import gap_lines, hatched, kind_dots, partial_marks
 from depthscope.figures.depth_attention import PARTS, attention_limits
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Limits
@@ -47,13 +47,13 @@ def depth_attention_plotly(
         axes = RunAxes(place, left, width, wide=array.sizes["source"] > 12)
         layout |= axes.described(array, look, mass=_mass_range(arrays))
         traces += _traces(run, array, axes, look)
-        shapes += block_gaps(array, axes.weight, axes.rows, look)
-        shapes += block_gaps(array, axes.contribution, axes.rows, look)
+        shapes += gap_lines(array, axes.weight, axes.rows, look)
+        shapes += gap_lines(array, axes.contribution, axes.rows, look)
         notes += _words(axes, look, "spread" if data.attributes["mode"] == "spread" else "weight")
         if look.host == "alone":
             name = plotly_text(data.names.get(run, run))
-            notes.append(_note(name, left, 1.0, look, shift=14, colour="text"))
-            layout["margin"]["t"] = 36
+            notes.append(_note(name, left, 1.0, look, shift=20, colour="text"))
+            layout["margin"]["t"] = 42
     layout |= {
         "shapes": shapes,
         "annotations": notes,
@@ -88,9 +88,7 @@ def _traces(run: str, array: xr.DataArray, axes: RunAxes, look: Look) -> list[di
             }
         )
         traces += hatched(~np.asarray(array["reachable"].values), (x, axes.rows), run, look)
-        traces += partial_dots(
-            array, (x, axes.rows), run, "map-cursor" if number == 0 else "text-secondary", look
-        )
+        traces += partial_marks(array, (x, axes.rows), run, look, cased=number == 0)
         traces.append(
             {
                 "type": "bar",

@@ -28,7 +28,7 @@ def outer_history_data(runs: Sequence[ReadableRun], options: OuterHistoryOptions
     """Return per run an array (entry, column), means where steps are binned.
 
     Coordinates: ``step_start`` and ``step_end`` (column), and over entry ``block`` (from 1; 0 for the whole
-    run) and ``side`` (read, write, or empty).
+    run) and ``side`` (read, write, or empty). Attribute ``last_step``: the run's newest step, of any stream.
     """
     shown = look_up(options.quantity)
 
@@ -52,7 +52,7 @@ def outer_history_data(runs: Sequence[ReadableRun], options: OuterHistoryOptions
                 "side": ("entry", np.array(sides * blocks)),
             },
             name=shown.name,
-            attrs={**shown.attributes(), "design": run.layout.design},
+            attrs={**shown.attributes(), "design": run.layout.design, "last_step": run.last_step},
         )
 
     arrays, absent, names = per_run(runs, part)

@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Limits, limits_of
 from depthscope.figures.look import Look, axis, frame, step_axis
-from depthscope.figures.map_marks import column_edges
+from depthscope.figures.map_marks import column_edges, column_width, hatched
 from depthscope.figures.names import plotly_text, shortened
+from depthscope.figures.outer_marks import block_ticks
 from depthscope.figures.ticks import round_ticks, short_number
 from depthscope.figures.typed import typed
 
 MOST_MAPS = 6
 _GAP = 0.03
+_GAP_WITH_TICKS = 0.06
+_NARROWEST = 0.02
+"""Share of the axis that a single record is drawn on."""
 
 
 def outer_map_plotly(
@@ -32,13 +37,17 @@ def outer_map_plotly(
         "showscale": look.host == "alone",
         **({} if limits is None else {"cmin": limits.low, "cmax": limits.high}),
     }
+    newest = [int(array["step_end"].values[-1]) for array in shown.values()]
+    last = float(max(newest + ([] if end is None else [end]), default=0) or 1)
+    alike = len({array.sizes["entry"] for array in shown.values()}) <= 1
+    gap = _GAP if alike else _GAP_WITH_TICKS
     traces: list[dict[str, Any]] = []
     maps: list[dict[str, Any]] = []
-    width = (1 - _GAP * (len(shown) - 1)) / max(len(shown), 1)
+    width = (1 - gap * (len(shown) - 1)) / max(len(shown), 1)
     for place, (run, array) in enumerate(shown.items()):
         suffix = "" if place == 0 else str(place + 1)
-        edges, blocks = column_edges(array), array.sizes["entry"]
-        last = max(float(edges[-1]), float(end or 0))
+        edges, blocks = _edges(array, last), array.sizes["entry"]
+        labelled = place == 0 or not alike
         traces.append(
             {
                 "type": "heatmap",
@@ -53,25 +62,22 @@ def outer_map_plotly(
                 "meta": {"run": run, "role": "map"},
             }
         )
-        left = place * (width + _GAP)
-        ticks = round_ticks(max(float(edges[0]), 0.0), last, 4 if len(shown) < 3 else 2)
-        layout[f"xaxis{suffix}"] = axis(
-            look,
-            ticks=True,
-            title="step",
-            range=[float(edges[0]), last],
-            domain=[left, left + width],
-            anchor=f"y{suffix}",
-            tickvals=ticks,
-            ticktext=[short_number(tick) for tick in ticks],
-        )
+        if edges[-1] < last:
+            traces += hatched([(float(edges[-1]), last, 0.5, blocks + 0.5)], suffix, look)
+        left = place * (width + gap)
+        layout[f"xaxis{suffix}"] = {
+            **step_axis(look, last, 4 if len(shown) < 3 else 2),
+            "domain": [left, min(left + width, 1.0)],
+            "anchor": f"y{suffix}",
+        }
         layout[f"yaxis{suffix}"] = axis(
             look,
-            ticks=True,
+            ticks=labelled,
             title="block" if place == 0 else "",
             range=[blocks + 0.5, 0.5],
             anchor=f"x{suffix}",
-            tickvals=list(range(1, blocks + 1, -(-blocks // 8))),
+            showticklabels=labelled,
+            tickvals=block_ticks(blocks),
         )
         maps.append(_entry(run, array, suffix, data, look, order))
     layout["meta"] = {
@@ -81,6 +87,22 @@ def outer_map_plotly(
         "left_out": len(data.arrays) - len(shown),
     }
     return {"data": traces, "layout": layout}
+
+
+def _edges(array: xr.DataArray, last: float) -> npt.NDArray[np.float64]:
+    """Return the edges of the columns in steps, within the axis from 0 to `last`.
+
+    A single record has no neighbour to tell its width: it gets a small share of the axis.
+    """
+    edges = column_edges(array)
+    if edges.size == 2:
+        half = _NARROWEST * last / 2
+        middle = min(max(float(edges.mean()), half), last - half)
+        return np.array([middle - half, middle + half])
+    edges = np.clip(edges, 0.0, last)
+    if last - edges[-1] <= column_width(array):
+        edges[-1] = last  # the next record is not due yet
+    return edges
 
 
 def outer_line_plotly(data: Labelled, *, look: Look, end: int | None = None) -> dict[str, Any]:
@@ -143,5 +165,6 @@ def _entry(
         "slot": look.slot(run, order),
         "name": shortened(data.names.get(run, run), 24),
         "axis": suffix,
-        "last": int(array["step_end"].values[-1]),
+        # The run may stand at a newer step of another stream; its cursor is drawn up to there.
+        "last": max(int(array["step_end"].values[-1]), int(array.attrs["last_step"] or 0)),
     }

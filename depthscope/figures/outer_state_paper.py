@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Range
 from depthscope.figures.marks_paper import end_labels
+from depthscope.figures.outer_marks import MARKS, block_ticks, marked_every
 from depthscope.figures.paper import (
     LINE,
     MARKER,
@@ -21,35 +22,17 @@ from depthscope.figures.paper import (
     panel_title,
     run_handles,
 )
-from depthscope.figures.ticks import layer_ticks, round_ticks, short_number
+from depthscope.figures.ticks import round_ticks, short_number
 
 _ROW = 1.2
 
-PANELS: Mapping[str, tuple[str, tuple[tuple[str, str, str, bool], ...]]] = {
-    "Energy before the norm": (
-        "activation²",
-        (
-            ("energy", "● energy", "o", True),
-            ("carry", "□ carry", "s", False),
-            ("write", "△ write", "^", False),
-        ),
-    ),
-    "Outer write against carry": (
-        "ratio, cosine",
-        (("write_ratio", "◆ ratio", "D", True), ("write_cosine", "◇ cosine", "D", False)),
-    ),
-    "Interface gates": (
-        "σ(α)",
-        (
-            ("gate_read", "▼ read", "v", True),
-            ("gate_write", "▽ write", "v", False),
-            ("gate_read_initial", "– at start", "_", True),
-            ("gate_write_initial", "– at start", "_", True),
-        ),
-    ),
-    "Share of energy in extra dimensions": ("share", (("extra_share", "", "P", True),)),
+PANELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "Carry against write": ("activation²", ("energy", "carry", "write")),
+    "Outer write over carry": ("ratio, cosine", ("write_ratio", "write_cosine")),
+    "Gates": ("σ(α)", ("gate_read", "gate_write", "gate_read_initial", "gate_write_initial")),
+    "Share of energy in extra dimensions": ("share", ("extra_share",)),
 }
-"""Title to (value axis, (value, label with its mark, marker, filled))."""
+"""Title to (value axis, values)."""
 
 
 def outer_state_paper(
@@ -63,9 +46,7 @@ def outer_state_paper(
     held = {
         title: entry
         for title, entry in PANELS.items()
-        if any(
-            np.isfinite(_values(array, name)).any() for array in data.arrays.values() for name, *_ in entry[1]
-        )
+        if any(np.isfinite(_values(array, name)).any() for array in data.arrays.values() for name in entry[1])
     }
     across = min(len(held), 2 if sheet.wide else 1)
     down = -(-len(held) // across)
@@ -87,7 +68,7 @@ def _values(array: xr.DataArray, name: str) -> np.ndarray[tuple[int], np.dtype[n
     return np.asarray(array.sel(value=name).values, dtype=np.float64)
 
 
-def _panel(axes: Axes, data: Labelled, series: tuple[tuple[str, str, str, bool], ...], sheet: Sheet) -> None:
+def _panel(axes: Axes, data: Labelled, series: tuple[str, ...], sheet: Sheet) -> None:
     bare(axes, sheet, grid=True)
     reached = [0.0]
     most = 1
@@ -95,23 +76,25 @@ def _panel(axes: Axes, data: Labelled, series: tuple[tuple[str, str, str, bool],
     for run, array in data.arrays.items():
         blocks = np.asarray(array["block"].values)
         most = max(most, int(blocks[-1]))
-        for name, label, marker, filled in series:
+        for name in series:
+            mark = MARKS[name]
             values = _values(array, name)
             finite = [float(value) for value in values[np.isfinite(values)]]
             reached += finite
             initial = name.endswith("_initial")
-            if label and finite:
-                ends.setdefault(label, (finite[-1], label, sheet["text-secondary"]))
+            if len(series) > 1 and finite:
+                ends.setdefault(mark.label, (finite[-1], mark.label, sheet["text-secondary"]))
             axes.plot(
                 blocks,
                 values,
                 color=sheet["text-muted"] if initial else sheet.colour(run),
                 linestyle="none" if initial else sheet.dash(run),
                 linewidth=LINE,
-                marker=marker,
+                marker=mark.paper,
                 markersize=7 if initial else MARKER,
                 markeredgewidth=0.8,
-                markerfacecolor=sheet.colour(run) if filled else sheet["surface"],
+                markerfacecolor=sheet.colour(run) if mark.filled else sheet["surface"],
+                markevery=marked_every(blocks.size),
                 gid=f"{name} {run}",
             )
     low, high = min(reached), max(reached)
@@ -121,6 +104,6 @@ def _panel(axes: Axes, data: Labelled, series: tuple[tuple[str, str, str, bool],
     ticks = round_ticks(low, high, 3)
     axes.set_yticks(ticks, [short_number(tick).replace("-", "−") for tick in ticks])
     axes.set_xlim(0.8, most + 0.2)
-    axes.set_xticks(list(range(1, most + 1)) if most <= 8 else layer_ticks(most, [0] * most))
+    axes.set_xticks(block_ticks(most))
     axes.set_xlabel("block", labelpad=1)
     end_labels(axes, list(ends.values()), height=_ROW - 0.45)

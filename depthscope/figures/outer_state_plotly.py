@@ -11,10 +11,13 @@ import xarray as xr
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.look import Look, axis, frame
 from depthscope.figures.names import plotly_text
+from depthscope.figures.outer_marks import MARKS, block_ticks, marked_every
 from depthscope.figures.ticks import round_ticks, short_number
 from depthscope.figures.typed import typed, untyped
 
-ENERGIES = ("energy", "write", "carry")
+ENERGIES = {"energy": 2.0, "write": 1.0, "carry": 1.0}
+"""Value to the width of its line in px."""
+_MARK = 7.0
 _SIDES = (("read", -0.12), ("write", 0.12))
 _APART = 0.07
 
@@ -37,7 +40,7 @@ def outer_state_plotly(data: Labelled, *, look: Look, part: str = "energy") -> d
     layout |= {
         "showlegend": look.host == "alone",
         "xaxis": axis(
-            look, ticks=True, title="block", range=[0.5, blocks + 0.5], tickvals=_block_ticks(blocks)
+            look, ticks=True, title="block", range=[0.5, blocks + 0.5], tickvals=block_ticks(blocks)
         ),
         "yaxis": axis(
             look,
@@ -57,30 +60,41 @@ def outer_state_plotly(data: Labelled, *, look: Look, part: str = "energy") -> d
 
 
 def _energies(run: str, array: xr.DataArray, look: Look, order: list[str], name: str) -> list[dict[str, Any]]:
-    colour, hollow = look.colour(run, order), look.theme["surface"]
-    marks = {
-        "energy": ("square", colour, 2.0, look.dash(run, order)),
-        "write": ("circle", colour, 1.0, "solid"),
-        "carry": ("circle", hollow, 1.0, "solid"),
-    }
+    colour = look.colour(run, order)
     return [
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "name": f"{name}, {value}",
+            "name": f"{name}, {MARKS[value].words}",
             "x": typed(np.asarray(array["block"].values, dtype=np.float64)),
             "y": typed(np.asarray(array.sel(value=value).values, dtype=np.float64)),
-            "line": {"color": colour, "width": width, "dash": dash},
-            "marker": {"symbol": symbol, "size": 7, "color": fill, "line": {"color": colour, "width": 1.5}},
+            "line": {"color": colour, "width": width, "dash": look.dash(run, order)},
+            "marker": {**_marker(value, colour, look), "size": _sizes(array)},
             "hoverinfo": "none" if look.host == "page" else "x+y+name",
             "meta": {"run": run, "role": value},
         }
-        for value, (symbol, fill, width, dash) in marks.items()
+        for value, width in ENERGIES.items()
     ]
 
 
+def _marker(value: str, colour: str, look: Look) -> dict[str, Any]:
+    mark = MARKS[value]
+    return {
+        "symbol": mark.plotly,
+        "opacity": 1,  # plotly fades marks of several sizes
+        "color": colour if mark.filled else look.theme["surface"],
+        "line": {"color": colour, "width": 1.5},
+    }
+
+
+def _sizes(array: xr.DataArray) -> list[float]:
+    """Give a mark to every block, or to some of many; a mark of size 0 can still be hovered."""
+    blocks = array.sizes["block"]
+    return [_MARK if block % marked_every(blocks) == 0 else 0.0 for block in range(blocks)]
+
+
 def _gates(run: str, array: xr.DataArray, look: Look, order: list[str], name: str) -> list[dict[str, Any]]:
-    """Draw each gate as a dot, and a line from the tick of its first record to it."""
+    """Draw each gate as a dot, and a stem from the tick of its first record to it."""
     colour = look.colour(run, order)
     aside = _APART * (order.index(run) - (len(order) - 1) / 2)
     blocks = np.asarray(array["block"].values, dtype=np.float64)
@@ -96,7 +110,7 @@ def _gates(run: str, array: xr.DataArray, look: Look, order: list[str], name: st
                 **common,
                 "y": typed(began),
                 "marker": {
-                    "symbol": "line-ew",
+                    "symbol": MARKS[f"gate_{side}_initial"].plotly,
                     "size": 11,
                     "line": {"color": look.theme["text-muted"], "width": 1.5},
                 },
@@ -108,13 +122,11 @@ def _gates(run: str, array: xr.DataArray, look: Look, order: list[str], name: st
         traces.append(
             {
                 **common,
+                "mode": "lines+markers",
                 "name": f"{name}, {side}",
                 "y": typed(now),
-                "marker": {
-                    "size": 8,
-                    "color": colour if side == "read" else look.theme["surface"],
-                    "line": {"color": colour, "width": 1.5},
-                },
+                "line": {"color": colour, "width": 1, "dash": look.dash(run, order)},
+                "marker": {**_marker(f"gate_{side}", colour, look), "size": _sizes(array)},
                 "hoverinfo": "none" if look.host == "page" else "x+y+name",
                 "meta": {"run": run, "role": f"gate-{side}"},
             }
@@ -149,8 +161,3 @@ def _highest(traces: list[dict[str, Any]]) -> float:
     together = np.concatenate(values) if values else np.empty(0)
     finite = together[np.isfinite(together)]
     return 1.08 * float(finite.max()) if finite.size and finite.max() > 0 else 1.0
-
-
-def _block_ticks(blocks: int) -> list[int]:
-    every = -(-blocks // 8)
-    return list(range(1, blocks + 1, every))

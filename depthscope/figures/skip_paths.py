@@ -9,9 +9,10 @@ import numpy as np
 import xarray as xr
 
 from depthscope.analysis import SkipPath, list_skip_paths
+from depthscope.figures.depth_attention import source_axis
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.readable import ReadableRun
-from depthscope.figures.recorded import recorded_steps
+from depthscope.figures.recorded import recorded_steps, row_for
 from depthscope.figures.shown import require
 from depthscope.quantities import DepthLayout
 from depthscope.quantities import quantity as look_up
@@ -25,6 +26,7 @@ _NUMBERS = (
     "above",
     "first_step",
     "cadence",
+    "records",
 )
 
 
@@ -47,10 +49,10 @@ def skip_paths_data(runs: Sequence[ReadableRun], options: SkipPathOptions) -> La
 
     Coordinates over path: ``target`` (sublayer, L + 1 is the final read), ``target_name``, ``source`` (column),
     ``source_name``, ``source_layer`` (where the source lies on the depth axis: 0 the embedding, a block at its
-    last sublayer), ``distance``, ``n_sources``, ``contribution``, ``times_uniform``, ``weight_only``, ``above``,
-    ``first_step``, ``cadence``, ``shared_by`` (runs among those given that have the same path, itself counted)
+    last sublayer), ``distance`` in units of ``distance_unit`` (block, sublayer), ``n_sources``, ``contribution``, ``times_uniform``, ``weight_only``, ``above``,
+    ``first_step``, ``cadence``, ``records`` (of the mean), ``shared_by`` (runs among those given that have the same path, itself counted)
     and ``comparable`` (runs with the same sources). Attributes: ``layers``, ``found`` (before `top` and the
-    other options), ``residual_block``, ``layer_kind`` (one entry a sublayer).
+    other options), ``residual_block``, ``layer_kind`` (one entry a sublayer), ``step`` (of the newest record).
     """
     found: dict[str, list[SkipPath]] = {}
 
@@ -105,6 +107,7 @@ def _labelled(
                 np.array([source_layer(layout, path.source) for path in kept], dtype=np.int64),
             ),
             **{name: ("path", np.array([getattr(path, name) for path in kept])) for name in _NUMBERS},
+            "distance_unit": ("path", np.array([source_axis(layout)] * len(kept), dtype=np.str_)),
             "shared_by": ("path", np.array(shared, dtype=np.int64)),
             "comparable": len(alike),
         },
@@ -113,6 +116,7 @@ def _labelled(
             **look_up("depth_attention").attributes(),
             "design": layout.design,
             "layers": layout.layers,
+            "step": row_for(recorded_steps(run, "depth_attention"), options.step),
             "found": len(found[run.id]),
             "residual_block": layout.residual_block,
             "layer_kind": layout.layer_kinds,

@@ -37,7 +37,7 @@ def skip_paths_plotly(data: Labelled, *, look: Look) -> dict[str, Any]:
         side = 1 if place == 0 else -1
         traces += _arcs(run, array, side, scales[run], look, order)
         sides.append({"run": run, "side": side, "slot": look.slot(run, order), "paths": int(array.size)})
-    if not normalised:
+    if kinds_drawn(data):
         traces += [dots for run, array in list(shown.items())[:1] for dots in _sublayers(run, array, look)]
     layout = frame(look, left=36, top=20, right=36, bottom=40)
     layout |= {
@@ -50,6 +50,7 @@ def skip_paths_plotly(data: Labelled, *, look: Look) -> dict[str, Any]:
         "meta": {
             "panel": "arcs",
             "sides": sides,
+            "steps": {run: array.attrs["step"] for run, array in shown.items()},
             "paths": {run: _described(array) for run, array in shown.items()},
         },
     }
@@ -103,11 +104,15 @@ def _longest(array: xr.DataArray) -> float:
     return float(np.max(array["target"].values - array["source_layer"].values)) if array.size else 0.0
 
 
+def kinds_drawn(data: Labelled) -> bool:
+    """Return whether the axis has a dot for each sublayer: the runs drawn are equally deep, and not too deep."""
+    depths = {int(array.attrs["layers"]) for array in list(data.arrays.values())[:MOST_RUNS]}
+    return len(depths) == 1 and max(depths) <= _MOST_DOTS
+
+
 def _sublayers(run: str, array: xr.DataArray, look: Look) -> list[dict[str, Any]]:
     """Put a dot for each sublayer on the axis: filled for attention, hollow for MLP."""
     kinds = array.attrs["layer_kind"]
-    if len(kinds) > _MOST_DOTS:
-        return []
     colour = look.theme["text-secondary"]
     return [
         {
@@ -158,11 +163,11 @@ def _line(look: Look) -> dict[str, Any]:
 
 def _described(array: xr.DataArray) -> list[dict[str, Any]]:
     """What hover text needs of each path."""
-    names = ("target", "source", "target_name", "source_name", "distance", "contribution", "times_uniform")
+    names = ("target", "source", "target_name", "source_name", "distance", "distance_unit", "records")
     return [
         {
             "weight": float(array.values[place]),
-            **{name: _plain(array[name].values[place]) for name in names},
+            **{name: _plain(array[name].values[place]) for name in (*names, "contribution", "times_uniform")},
         }
         for place in range(array.size)
     ]

@@ -117,17 +117,34 @@ def test_a_skip_path_and_a_weight_only_path_are_told_apart(write_run: WriteRun) 
     values = {"depth_attention": weight, "depth_contribution": contribution}
     run = write_run("block-attnres", layout, values)
     carries, only = [finding for finding in findings(run) if finding.kind == "skip_path"]
-    assert (
-        carries.text == "the final read gives block 2 a weight of 0.60, and block 2 is 70 % of what it reads."
+    assert carries.text == (
+        "the final read gives block 2 a weight of 0.60 at step 190 (mean of the last 2 records 0.60), 70 % of its "
+        "read."
     )
     assert only.sentence == (
-        "block-attnres: sublayer 14 gives the embedding a weight of 0.64, yet the embedding is 1 % of what it reads."
+        "block-attnres: sublayer 14 gives the embedding a weight of 0.64 at step 190 (mean of the last 2 records "
+        "0.64), yet only 1 % of its read."
     )
     assert only.values["first_step"] == 50
     assert only.values["weight_only"] is True
     assert only.values["others"] == 0
     assert "only an intervention shows an effect" in only.detail
     assert [path.target_name for path in list_skip_paths(run)] == ["layers.13", "output"]
+
+
+def test_sentences_give_the_values_of_their_own_step(write_run: WriteRun) -> None:
+    """What the view behind a sentence shows at its step; a mean of several records is called one."""
+    values = {**prenorm_values(), "abs_max": np.full((20, LAYERS), 5.0)}
+    said = [finding.text for finding in findings(write_run("steady", prenorm_layout(), values))]
+    factor = np.linspace(5.0, 1.0, 20)
+    changed = {
+        name: rows if name == "nonfinite" else rows * factor.reshape(-1, *(1,) * (rows.ndim - 1))
+        for name, rows in values.items()
+    }
+    changed["state_rms"][:-1] *= np.linspace(1, 3, LAYERS)
+    run = write_run("settling", prenorm_layout(), changed)
+    assert [finding.text for finding in findings(run)] == said
+    assert {finding.step for finding in findings(run)} == {190}
 
 
 def test_an_earlier_step_is_read_as_if_nothing_came_later(write_run: WriteRun) -> None:
@@ -251,14 +268,15 @@ def test_an_attention_sink_is_named_with_its_contribution(write_run: WriteRun) -
     weight = np.stack([uniform_attention(layout)] * 20)
     for target, columns in enumerate(layout.sources):
         if len(columns) >= 4:
-            weight[:, target, list(columns)] = 0.1 / (len(columns) - 1)
-            weight[:, target, 0] = 0.9
+            weight[-1, target, list(columns)] = 0.2 / (len(columns) - 1)
+            weight[-1, target, 0] = 0.8
     values = {"depth_attention": weight, "depth_contribution": weight * 0.5}
     (sink,) = [
         finding for finding in findings(write_run("sink", layout, values)) if finding.kind == "attention_sink"
     ]
-    assert "the embedding has" in sink.text
-    assert "45 % of what they read" in sink.text
+    assert sink.text == (
+        "over 16 targets the embedding has 6.0 times its uniform weight at step 190 and is 40 % of what they read."
+    )
 
 
 def test_a_reason_given_by_the_recorder_is_passed_on(write_run: WriteRun) -> None:

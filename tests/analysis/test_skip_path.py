@@ -112,8 +112,21 @@ def test_a_path_whose_source_hardly_enters_the_read_is_weight_only() -> None:
     contribution[:, 3, 0] = 0.12  # below 1 / (2 * 4)
     (path,) = described(weight, contribution, np.arange(10))
     assert path.weight_only
-    assert path_words(path, 0) == (
-        "sublayer 4 gives the embedding a weight of 0.60, yet the embedding is 12 % of what it reads."
+    assert path_words(path, 9, 0) == (
+        "sublayer 4 gives the embedding a weight of 0.60 at step 9 (mean of the last record 0.60), yet only 12 % "
+        "of its read."
+    )
+
+
+def test_a_sentence_tells_the_value_at_its_step_from_the_mean_that_makes_the_path() -> None:
+    weight, contribution = uniform(20), uniform(20)
+    weight[:, 3, 0], contribution[:, 3, 0] = 0.6, 0.3
+    weight[-1, 3, 0], contribution[-1, 3, 0] = 0.8, 0.5
+    (path,) = described(weight, contribution, np.arange(0, 200, 10))
+    assert (path.weight, path.last_weight, path.records) == pytest.approx((0.7, 0.8, 2))
+    assert path_words(path, 190, 0) == (
+        "sublayer 4 gives the embedding a weight of 0.80 at step 190 (mean of the last 2 records 0.70), 50 % of "
+        "its read."
     )
 
 
@@ -132,9 +145,9 @@ def test_without_contribution_no_word_is_said_about_it() -> None:
     (path,) = described(weight, None, np.arange(10))
     assert np.isnan(path.contribution)
     assert not path.weight_only
-    assert path_words(path, 2) == (
-        "the final read gives the embedding a weight of 0.70 (4.9 times uniform); its contribution is not "
-        "recorded; 2 more skip paths."
+    assert path_words(path, 9, 2) == (
+        "the final read gives the embedding a weight of 0.70 at step 9 (mean of the last record 0.70), "
+        "contribution not recorded; 2 more skip paths."
     )
 
 

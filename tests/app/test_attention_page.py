@@ -144,3 +144,57 @@ def test_a_finding_leads_to_its_cell_at_its_step(page: AppPage, place: str) -> N
     page.settle()
     assert page.state()["shownStep"] == 300
     assert page.page.locator("#note-cell-weight").inner_text() == "4 MLP, embedding"
+
+
+KEYS = {"unreachable", "partial block", "attention", "MLP"}
+
+
+def keys(page: AppPage) -> set[str]:
+    said = page.page.locator("#key-attention-1").inner_text().splitlines()
+    return {line.strip() for line in said} & KEYS
+
+
+def test_the_key_row_names_the_marks_of_the_maps_below_it(
+    page: AppPage, tmp_path: Path, serve_session: Serve
+) -> None:
+    record_mixing(tmp_path / "deep", layers=128, block=8, steps=(0, 300))
+    record_mixing(tmp_path / "deep-full", layers=128, steps=(0, 300))
+    record_mixing(tmp_path / "shallow", layers=12)
+    place = serve_session(tmp_path)
+    page.open(f"{place}attention")
+    runs = page.ids()
+    expected = {
+        "deep": {"unreachable", "partial block"},
+        "deep-full": {"unreachable"},
+        "shallow": {"unreachable", "attention", "MLP"},
+    }
+    for name, found in expected.items():
+        page.open(f"{place}attention?runs={runs[name]}")
+        assert keys(page) == found, name
+    page.open(f"{place}attention?runs={runs['deep']},{runs['shallow']}")
+    assert keys(page) == KEYS, "one key row for both maps"
+    assert page.page.locator(".key-row .partial-mark.joined").count() == 1
+
+
+def test_every_title_tells_definition_reduction_and_source_and_the_page_how_to_read_it(
+    page: AppPage, place: str
+) -> None:
+    page.open(f"{place}attention?step=300")
+    for panel in ("attention-1", "cell-weight", "cell-contribution", "distant"):
+        told = page.page.locator(f"#title-{panel}").get_attribute("title") or ""
+        assert "alpha" in told
+        assert "mean over" in told.lower()
+        assert "Source: " in told
+    assert "Rows read columns." in page.page.locator(".body-attention .key-row").inner_text()
+
+
+def test_the_value_of_a_cell_is_that_of_the_step_though_its_series_is_binned(
+    page: AppPage, tmp_path: Path, serve_session: Serve
+) -> None:
+    record_mixing(tmp_path / "long", layers=6, steps=range(0, 18000, 10))
+    place = serve_session(tmp_path)
+    page.open(f"{place}attention")
+    run = page.ids()["long"]
+    page.open(f"{place}attention?step=300&cell={run}:6:0")
+    assert len(page.drawn("cell-weight", "long")) < 1800, "points are means of several records"
+    assert page.page.locator("#key-cell-weight").inner_text() == f"{weight(300, 6)[0]:.2f}"

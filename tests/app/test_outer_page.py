@@ -18,6 +18,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, serve_session: Serve) -> str
     folder = tmp_path_factory.mktemp("outer")
     record(folder / "plain")
     record_outer(folder / "wide")
+    record_outer(folder / "young", steps=STEPS[:3], losses=range(28))
     return serve_session(folder)
 
 
@@ -37,7 +38,9 @@ def test_the_page_shows_the_stores_values_and_names_the_run_without(page: AppPag
 
 
 def test_a_step_moves_what_is_at_one_step(page: AppPage, place: str) -> None:
-    page.open(f"{place}outer?step=100")
+    page.open(f"{place}depth")
+    runs = page.ids()
+    page.open(f"{place}outer?runs={runs['plain']},{runs['wide']}&step=100")
     page.page.keyboard.press("ArrowRight")
     page.settle()
     np.testing.assert_allclose(page.drawn("outer-balance", "wide", "energy"), energy(110, 4), rtol=1e-6)
@@ -50,3 +53,25 @@ def test_without_a_wide_state_one_panel_says_why(page: AppPage, place: str) -> N
     words = page.page.locator("#empty-outer-map").inner_text()
     assert "Outer energy: outer energy was not recorded." in words
     assert not page.page.locator("#panel-outer-gates").is_visible()
+
+
+def test_the_cursor_of_a_map_has_its_line_also_behind_its_newest_record(page: AppPage, place: str) -> None:
+    page.open(f"{place}depth")
+    page.open(f"{place}outer?runs={page.ids()['young']}")
+    overlay = page.page.locator("#overlay-outer-map")
+    assert overlay.locator(".cursor-label").all_inner_texts() == ["27"]
+    assert overlay.locator(".map-cursor").count() == 1
+
+
+def test_the_page_has_findings_whose_evidence_is_its_panels_at_their_step(page: AppPage, place: str) -> None:
+    page.open(f"{place}depth")
+    page.open(f"{place}outer?runs={page.ids()['wide']}&step=100")
+    page.until("() => document.querySelectorAll('#findings .finding').length === 3")
+    first = page.page.locator("#findings .finding:visible")
+    assert (
+        "outer energy before the norm stays within 8.0–16 from block 2 on at step 300" in first.inner_text()
+    )
+    first.get_by_role("button").click()
+    page.settle()
+    assert page.page.locator("#note-outer-balance").inner_text() == "step 300"
+    np.testing.assert_allclose(page.drawn("outer-balance", "wide", "energy")[1:], [8, 12, 16], rtol=1e-6)

@@ -46,9 +46,18 @@ def test_every_path_of_the_analysis_is_a_row_and_an_arc(page: AppPage, place: st
     assert arcs(page) == 6
     for place_, path in enumerate(listed):
         cells = rows.nth(place_).locator("td").all_inner_texts()
-        assert cells[1:5] == [path.target_name, path.source_name, str(path.distance), f"{path.weight:.2f}"]
+        far = f"{path.distance} sublayers"
+        assert cells[1:5] == [path.target_name, path.source_name, far, f"{path.weight:.2f}"]
         assert cells[6:] == [f"{path.times_uniform:.1f}", f"{path.first_step} ± 10", "100 %", "1 of 2"]
     assert page.colours("#panel-arcs .panel-body") > 20
+    assert page.page.locator("#note-paths").inner_text() == "mean weight over the last 4 records, to step 300"
+    for panel in ("arcs", "paths"):
+        told = page.page.locator(f"#title-{panel}").get_attribute("title") or ""
+        assert "A skip path: distance 2 or more" in told
+        assert "Source: " in told
+    keys = page.page.locator("#key-arcs").inner_text()
+    assert "attention" in keys
+    assert "weight only" not in keys, "no arc is dashed here"
     assert "early, no skip path" in page.page.locator("#overlay-arcs").inner_text()
     assert "only an intervention shows an effect" in page.page.locator(".body-paths .key-row").inner_text()
 

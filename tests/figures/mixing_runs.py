@@ -137,9 +137,18 @@ def energy(step: int, blocks: int) -> npt.NDArray[np.float64]:
 
 
 def record_outer(
-    path: Path, *, blocks: int = 4, steps: Sequence[int] = STEPS, gated: bool = True, name: str | None = None
+    path: Path,
+    *,
+    blocks: int = 4,
+    steps: Sequence[int] = STEPS,
+    losses: Sequence[int] = (),
+    gated: bool = True,
+    name: str | None = None,
 ) -> Path:
-    """Write a finished run with a wide state: carry 1, write the energy less 1, gates that fall from 0.1."""
+    """Write a finished run with a wide state: carry 1, write the energy less 1, gates that fall from 0.1.
+
+    `losses` are steps of a fast stream with a loss alone, so that the run may be newer than its outer state.
+    """
     layout = replace(outline(2 * blocks, 2), design="hires:n=2", outer_blocks=blocks, outer_width=32)
     by_block = ("outer_energy", "outer_carry_energy", "outer_write_energy")
     gates = [ArraySpec(name="interface_gate", dims=("block", "side"), shape=(blocks, 2))] if gated else []
@@ -157,7 +166,8 @@ def record_outer(
                     ArraySpec(name="outer_direct"),
                 ],
                 every=10,
-            )
+            ),
+            *([StreamSpec(name="fast", arrays=[ArraySpec(name="loss")])] if losses else []),
         ],
         fsync=False,
     )
@@ -172,5 +182,7 @@ def record_outer(
         if gated:
             values["interface_gate"] = np.full((blocks, 2), GATE) - [[step / 1e4, 0.0]]
         assert writer.append("slow", step, values)
+    for step in losses:
+        assert writer.append("fast", step, {"loss": np.float64(1.0)})
     writer.close()
     return path

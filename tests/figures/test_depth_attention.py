@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +18,14 @@ from depthscope.figures import (
     DepthAttentionOptions,
     Look,
     attention_limits,
+    attention_marks,
     cell_series_data,
     cell_series_plotly,
     depth_attention_data,
     depth_attention_plotly,
     distant_sources,
 )
-from depthscope.figures.attention_marks import boxes_of, hatched
+from depthscope.figures.attention_marks import block_gaps, boxes_of, hatched
 from depthscope.figures.typed import untyped
 from depthscope.store import Run, open_run
 from tests.figures.mixing_runs import contribution, record_mixing, weight
@@ -178,3 +181,109 @@ def test_an_unrecorded_contribution_is_said(tmp_path: Path) -> None:
     assert np.isnan(array.sel(part="contribution").values).all()
     data = depth_attention_data([run], DepthAttentionOptions(view="spread"))
     assert data.absent == {run.id: "spread over tokens was not recorded"}
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """128 sublayers: a source each, blocks of 8, and blocks of 2; and 34, whose last block begins near the end."""
+    folder = tmp_path_factory.mktemp("deep")
+    for name, block in (("full", 0), ("sixteen", 8), ("many", 2)):
+        record_mixing(folder / name, layers=128, block=block, steps=(0, 300))
+    record_mixing(folder / "seventeen", layers=34, block=2, steps=(0, 300))
+    return {path.name: open_run(path) for path in folder.iterdir()}
+
+
+def drawn_alone(run: Run) -> dict[str, Any]:
+    return depth_attention_plotly(
+        depth_attention_data([run], DepthAttentionOptions()), look=Look(host="page")
+    )
+
+
+@pytest.mark.parametrize("name", ["full", "sixteen", "many", "seventeen"])
+def test_ticks_of_deep_sublayers_do_not_touch_in_the_smallest_window(deep: dict[str, Run], name: str) -> None:
+    """There a map is at least 180 px wide and 270 px high; digits are 7 px wide, `emb` 26 px, a line 14 px high."""
+    layout = drawn_alone(deep[name])["layout"]
+    columns = deep[name].layout.source_names
+    widths = [26 if text == "emb" else 7 * len(text) for text in layout["xaxis"]["ticktext"]]
+    places = [180 * (tick + 0.5) / len(columns) for tick in layout["xaxis"]["tickvals"]]
+    for (left, first), (right, second) in pairwise(zip(places, widths, strict=True)):
+        assert right - left - (first + second) / 2 >= 4
+    rows = [270 * tick / len(deep[name].layout.sources) for tick in layout["yaxis"]["tickvals"]]
+    assert all(lower - upper >= 18 for upper, lower in pairwise(rows))
+    assert 4 <= len(rows) <= 10
+    assert layout["yaxis"]["ticktext"][0] == "1"
+    assert layout["yaxis"]["ticktext"][-1] == "output"
+
+
+def test_gaps_between_blocks_grow_thin_and_then_go_as_blocks_become_many(
+    deep: dict[str, Run], runs: dict[str, Run]
+) -> None:
+    def gaps(run: Run) -> list[tuple[int, float]]:
+        array = depth_attention_data([run], DepthAttentionOptions()).arrays[run.id]
+        return block_gaps(array, 270 / array.sizes["target"], 2.0)
+
+    assert gaps(runs["blocks"]) == [(4, 2.0), (8, 2.0)]
+    sixteen = gaps(deep["sixteen"])
+    assert [row for row, _ in sixteen] == list(range(8, 129, 8))
+    assert {width for _, width in sixteen[:-1]} == {1.0}, "blocks of 17 px"
+    assert [row for row, _ in gaps(deep["many"])] == [128], (
+        "blocks of 4 px: the final read alone stands apart"
+    )
+    assert gaps(deep["full"])[0][1] < 270 / 129, "thinner than a row"
+
+
+def test_partial_blocks_of_low_rows_are_marked_by_a_line_along_them(deep: dict[str, Run]) -> None:
+    marks = [trace for trace in drawn_alone(deep["sixteen"])["data"] if trace["meta"]["role"] == "partial"]
+    assert [trace["xaxis"] for trace in marks] == ["x", "x", "x3"], (
+        "in both maps, with an edge over the weights"
+    )
+    # The second to the eighth sublayer of a block read its partial sum: rows 1 to 7 in the column of block 1.
+    assert marks[0]["x"][:2] == [1, 1]
+    assert marks[0]["y"][:2] == pytest.approx([0.7, 7.3])
+    assert marks[0]["x"].count(None) == 15
+
+
+def test_a_key_names_the_marks_that_are_drawn_and_no_others(
+    deep: dict[str, Run], runs: dict[str, Run]
+) -> None:
+    def marks(run: Run, **options: Any) -> set[str]:
+        return attention_marks(depth_attention_data([run], DepthAttentionOptions(**options)).arrays[run.id])
+
+    assert marks(runs["blocks"]) == {"attention", "mlp", "partial", "unreachable"}
+    assert marks(runs["full"]) == {"attention", "mlp", "unreachable"}
+    assert marks(deep["sixteen"]) == {"partial-line", "unreachable"}
+    assert marks(deep["many"]) == {"unreachable"}, "one row a partial block leaves no room for a mark"
+    assert marks(runs["blocks"], targets="mlp") == {"mlp", "partial", "unreachable"}
+    for run in (*runs.values(), *deep.values()):
+        if run.name != "plain":
+            drawn = {trace["meta"]["role"] for trace in drawn_alone(run)["data"]}
+            assert ("partial" in drawn) == bool(marks(run) & {"partial", "partial-line"})
+            assert ("kind" in drawn) == bool(marks(run) & {"attention", "mlp"})
+
+
+def test_small_weights_of_a_deep_run_do_not_clip_a_shallow_one(
+    deep: dict[str, Run], runs: dict[str, Run]
+) -> None:
+    def high(*chosen: Run) -> float:
+        data = depth_attention_data(chosen, DepthAttentionOptions(step=300))
+        limits = attention_limits(list(data.arrays.values()), "weight", signed=False)
+        assert limits is not None
+        return limits.high
+
+    assert high(deep["full"]) < high(runs["full"]) == high(runs["full"], deep["full"])
+
+
+@pytest.mark.parametrize("pair", [("full", "sixteen"), ("seventeen", "seventeen")])
+def test_each_run_of_a_figure_has_its_targets_beside_its_own_maps(
+    deep: dict[str, Run], runs: dict[str, Run], pair: tuple[str, str]
+) -> None:
+    chosen = [deep[pair[0]], deep[pair[1]] if pair[0] != pair[1] else runs["blocks"]]
+    drawn = depth_attention_plotly(depth_attention_data(chosen, DepthAttentionOptions()), look=Look())
+    used = {trace[axis] for trace in drawn["data"] for axis in ("xaxis", "yaxis")}
+    for name, axis in drawn["layout"].items():
+        if name[1:5] == "axis" and f"{name[0]}{name[5:]}" in used:
+            assert axis["anchor"] == "free" or axis["anchor"] in used, "plotly drops an axis without traces"
+    rows = [drawn["layout"][name] for name in ("yaxis", "yaxis3")]
+    maps = [drawn["layout"][name] for name in ("xaxis", "xaxis5")]
+    for labels, weights in zip(rows, maps, strict=True):
+        assert 0 <= weights["domain"][0] - labels["position"] < 0.03

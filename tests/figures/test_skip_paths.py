@@ -41,6 +41,25 @@ def test_the_embedding_of_every_target_with_four_sources_is_a_path_from_the_step
     assert array["first_step"].values[[0, 2]].tolist() == [200, 150]
 
 
+def test_a_distance_names_what_it_counts(tmp_path: Path, runs: dict[str, Run]) -> None:
+    """Full AttnRes reads sublayers, Block AttnRes blocks: 4 of one are not 4 of the other."""
+    blocks = open_run(record_mixing(tmp_path / "blocks", layers=16, block=4))
+    arrays = skip_paths_data([runs["full"], blocks], SkipPathOptions()).arrays
+    assert set(arrays[runs["full"].id]["distance_unit"].values) == {"sublayer"}
+    assert set(arrays[blocks.id]["distance_unit"].values) == {"block"}
+    data = skip_paths_data([blocks], SkipPathOptions())
+    (described,) = skip_paths_plotly(data, look=Look(host="page"))["layout"]["meta"]["paths"].values()
+    assert {path["distance_unit"] for path in described} == {"block"}
+
+
+def test_hovering_can_say_which_records_a_weight_is_the_mean_of(runs: dict[str, Run]) -> None:
+    data = skip_paths_data([runs["full"]], SkipPathOptions(step=255))
+    array = data.arrays[runs["full"].id]
+    assert set(array["records"].values) == {3}, "a tenth of 26 records"
+    meta = skip_paths_plotly(data, look=Look(host="page"))["layout"]["meta"]
+    assert meta["steps"] == {runs["full"].id: 250}
+
+
 def test_options_keep_the_largest_the_heavy_and_the_distant(runs: dict[str, Run]) -> None:
     run = runs["full"]
 

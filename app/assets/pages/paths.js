@@ -31,9 +31,11 @@
     const entry = meta.paths[run]?.[path];
     if (!entry) return null;
     const share = entry.contribution === null ? "contribution not recorded" : `contribution ${ds.threeDigits(entry.contribution)}`;
+    const mean = entry.records === 1 ? "the last record" : `the last ${entry.records} records`;
     return [
-      ds.threeDigits(entry.weight), ds.nameOf(run), `${entry.target_name} reads ${entry.source_name}, distance ${entry.distance}`,
-      `${share}, ${ds.threeDigits(entry.times_uniform)} times uniform`,
+      ds.threeDigits(entry.weight), ds.nameOf(run),
+      `${entry.target_name} reads ${entry.source_name}, distance ${entry.distance} ${entry.distance_unit}s, ${share}, ${ds.threeDigits(entry.times_uniform)} times uniform`,
+      `mean of ${mean}, to step ${ds.count(meta.steps[run])}`,
     ];
   });
   ds.onClick("arcs", (point) => {
