@@ -43,7 +43,9 @@ def findings_of(run: CachedRun, baseline: CachedRun | None) -> Sequence[Finding]
     """Return a run's findings beside the baseline's; those of a run without new rows are kept."""
     other = None if baseline is None or baseline.id == run.id else baseline
     try:
-        key = (run.id, run.version(), None if other is None else (other.id, other.version()))
+        key = tuple(
+            (read.id, read.name, read.version()) for read in (run, other) if read is not None
+        )
         with _LOCK:
             kept = _KEPT.get(key)
         if kept is None:

@@ -60,9 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(arguments: argparse.Namespace) -> None:
     from depthscope.analysis import findings, undecided
+    from depthscope.figures import told_apart
 
-    entry = open_named(arguments.run, "summary")
-    baseline = open_named(arguments.baseline, "summary") if arguments.baseline else None
+    paths = [arguments.run, *([arguments.baseline] if arguments.baseline else [])]
+    entry, *others = told_apart([open_named(path, "summary") for path in paths])
+    baseline = others[0] if others else None
     names = _columns(entry, arguments.quantity)
     for key, value in headline(entry).items():
         print(f"{key:<9}{value}")
