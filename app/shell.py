@@ -36,6 +36,7 @@ def shell(pages: Sequence[Page], prefix: str, catalogue: dict[str, Any]) -> html
             dcc.Store(id="ask-export"),
             dcc.Download(id="download"),
             html.Div(id="tooltip", hidden=True, role="tooltip"),
+            html.Div(id="full-text", hidden=True, role="status"),
             html.Div(id="toast", role="alert"),
         ],
     )

@@ -27,7 +27,7 @@
       if (!mark?.panel) return nothing();
       ds.answered(mark.panel, mark);
       ds.pages[ds.pageOf(mark.panel)]?.arrived?.(mark.panel, {});
-      if (mark.panel === "findings") window.requestAnimationFrame(ds.showFinding);
+      if (mark.panel === "findings") window.requestAnimationFrame(() => ds.showFinding());
       return nothing();
     },
   };

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isnan
+from typing import Any
 
 from dash import html
 
 from depthscope.analysis import Finding
 from depthscope.app.answer import Answer
-from depthscope.app.findings import evidence, findings_of
+from depthscope.app.findings import evidence, finding_key, findings_of
 from depthscope.app.panel import empty_words, table_rows
 from depthscope.app.reading import CachedRun
 from depthscope.app.registry import kind_of
@@ -90,7 +91,7 @@ def _card(
     slot = slots.get(run.id, 1)
     spark = " ".join(f"{value:.5g}" for value in series if not isnan(value))
     shown = [(label, facts[key]) for key, label in FACTS if key != "loss" and facts[key].text != "–"]
-    absent = [label.lower() for key, label in FACTS if key != "loss" and facts[key].text == "–"]
+    absent = [(label, facts[key].why) for key, label in FACTS if key != "loss" and facts[key].text == "–"]
     return html.Article(
         className="card",
         children=[
@@ -114,15 +115,17 @@ def _card(
                     for label, fact in shown
                 ]
             ),
-            html.P(f"Not here: {', '.join(absent)}.", className="note", title=_reasons(facts))
-            if absent
-            else "",
+            _not_here(absent),
         ],
     )
 
 
-def _reasons(facts: Mapping[str, Fact]) -> str:
-    return "\n".join(f"{label}: {facts[key].why}" for key, label in FACTS if facts[key].text == "–")
+def _not_here(absent: Sequence[tuple[str, str]]) -> Any:
+    """Return a list, closed until it is asked for, of what a run has no number for, and why."""
+    if not absent:
+        return ""
+    items = html.Ul([html.Li([html.Span(label), f": {why}."]) for label, why in absent])
+    return html.Details([html.Summary(f"Not here: {len(absent)} of {len(FACTS) - 1}"), items])
 
 
 def _sentence(run: CachedRun, finding: Finding) -> html.Li:
@@ -130,6 +133,7 @@ def _sentence(run: CachedRun, finding: Finding) -> html.Li:
     return html.Li(
         [html.Span(text, title=finding.detail, className="words"), evidence(run, finding)],
         className=f"finding-line {finding.severity}",
+        **{"data-finding": finding_key(run, finding)},
     )
 
 

@@ -47,7 +47,11 @@
     const all = ds.catalogue.runs.length;
     const found = search ? `${wanted.length} of ${all} runs` : `${all} ${all === 1 ? "run" : "runs"}`;
     const shown = view.able.length < view.runs.length ? `${view.able.length} shown here` : `${view.runs.length} selected`;
-    document.getElementById("runs-count").textContent = `${found}, ${shown}`;
+    // Nobody chose these: the page opens with the newest few, and says that there are more.
+    const chosen = view.left && !search && view.able.length === view.runs.length;
+    const count = document.getElementById("runs-count");
+    count.textContent = chosen ? `${view.runs.length} of ${all} shown; select more` : `${found}, ${shown}`;
+    count.title = chosen ? `The page opens with the newest ${view.runs.length} runs` : "";
   };
   ds.onChange(draw);
 
@@ -58,10 +62,7 @@
   });
 
   ds.clearSearch = () => {
-    // The box belongs to React, which takes a new value only with the event that typing would make.
-    const box = document.getElementById("search");
-    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(box, "");
-    box.dispatchEvent(new Event("input", { bubbles: true }));
+    ds.typeInto("search", "");
   };
 
   // Hovering a run lifts its lines in every chart: the rest fade.
