@@ -42,8 +42,8 @@ def finding_rows(runs: Sequence[CachedRun], base: str | None, page: str) -> list
 
 def finding_key(run: CachedRun, finding: Finding) -> str:
     """Return what a finding is known by on the page: it stays while the finding's numbers change."""
-    about = (finding.kind, finding.page, finding.quantity)
-    about += tuple(str(finding.values.get(name)) for name in ("target", "source", "layer", "control"))
+    place = [finding.values.get(name) for name in ("target", "source", "layer", "control")]
+    about = (finding.kind, finding.page, finding.quantity, *place)
     return f"{run.id}-{hashlib.sha256(repr(about).encode()).hexdigest()[:8]}"
 
 

@@ -12,6 +12,7 @@
       ds.tell();
       return nothing();
     },
+    tabled: (data) => { ds.showRows(data); return nothing(); },
     // A figure came: its overlay follows it from now on.
     answered: (figure) => {
       const mark = figure?.layout?.meta?.asked;
