@@ -82,7 +82,7 @@ def _print(runs: Sequence[Run], at: str, asked: int | None) -> None:
     print_table(columns, rows)
     print("\nIn brackets: minus the baseline's.")
     if alike:
-        print(f"The same in all runs: {', '.join(alike)}.")
+        print(f"The same in all runs: {'; '.join(alike)}.")
     for run in runs[1:]:
         print(f"\n{run.name} against {baseline.name}")
         same = at == "step"

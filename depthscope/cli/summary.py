@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from depthscope.cli.command import Command
-from depthscope.cli.errors import CliError
+from depthscope.cli.errors import CliError, UsageError
 from depthscope.cli.ls import folder_size, kind_of, size_text, started_text
 from depthscope.cli.options import natural
 from depthscope.cli.runs import open_named
@@ -18,9 +20,11 @@ from depthscope.cli.table import Column, print_table
 
 if TYPE_CHECKING:
     import numpy as np
+    import xarray as xr
     from numpy.typing import NDArray
 
     from depthscope.analysis import Finding
+    from depthscope.quantities import DepthLayout
     from depthscope.store import Run
 
 COLUMNS = (
@@ -48,38 +52,75 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What is printed of a run."""
+
+    headline: Mapping[str, str]
+    config: Mapping[str, str]
+    found: Sequence[Finding]
+    undecided: Mapping[str, str]
+    missing: Mapping[str, str]
+    rows: Mapping[str, xr.DataArray]
+    """The last row of each column of the table."""
+
+
 def run(arguments: argparse.Namespace) -> int:
+    from depthscope.cli.damage import Undamaged
     from depthscope.store import RunError
 
+    runs = [open_named(arguments.run, "summary")]
+    if arguments.baseline:
+        from depthscope.figures import told_apart  # with plotly: not for one run
+
+        runs = told_apart([*runs, open_named(arguments.baseline, "summary")])
+    names = _columns(runs[0], arguments.quantity)
+    damaged: dict[str, str] = {}
     try:
-        _print(arguments)
-    except RunError as error:  # a chunk may be damaged where the rest can be read
+        try:
+            contents = _contents(runs, names, arguments.step)
+        except RunError:  # chunks are damaged where the rest can be read
+            whole = [Undamaged(entry) for entry in runs]
+            damaged = {f"{entry.name} {name}": why for entry in whole for name, why in entry.damaged.items()}
+            names = [name for name in names if name in whole[0].quantities]
+            contents = _contents(whole, names, arguments.step)
+    except RunError as error:
         raise CliError(f"summary: {error}") from None
-    return 0
+    _print(contents, damaged, runs[0].layout, arguments.step)
+    for why in dict.fromkeys(damaged.values()):
+        print(f"depthscope: summary: {why}", file=sys.stderr)
+    return CliError.exit_code if damaged else 0
 
 
-def _print(arguments: argparse.Namespace) -> None:
+def _contents(runs: Sequence[Run], names: Sequence[str], step: int | None) -> Contents:
     from depthscope.analysis import findings, undecided
-    from depthscope.figures import told_apart
 
-    paths = [arguments.run, *([arguments.baseline] if arguments.baseline else [])]
-    entry, *others = told_apart([open_named(path, "summary") for path in paths])
-    baseline = others[0] if others else None
-    names = _columns(entry, arguments.quantity)
-    for key, value in headline(entry).items():
+    entry, *others = runs
+    return Contents(
+        headline=headline(entry),
+        config=flat(entry.config),
+        found=findings(entry, others[0] if others else None, step=step),
+        undecided=undecided(entry),
+        missing=entry.missing,
+        rows=_last_rows(entry, names, step),
+    )
+
+
+def _print(contents: Contents, damaged: Mapping[str, str], layout: DepthLayout, step: int | None) -> None:
+    for key, value in contents.headline.items():
         print(f"{key:<9}{value}")
+    _print_reasons("damaged, and left out below", damaged)
     print("\nconfiguration")
-    for key, value in flat(entry.config).items():
+    for key, value in contents.config.items():
         print(f"  {key}: {value}")
     print("\nfindings")
-    found = findings(entry, baseline, step=arguments.step)
-    for finding in found:
+    for finding in contents.found:
         print(finding_text(finding))
-    if not found:
+    if not contents.found:
         print("  none yet")
-    _print_reasons("findings not looked for", undecided(entry))
-    _print_reasons("not recorded", entry.missing)
-    _print_depth(entry, names, arguments.step)
+    _print_reasons("findings not looked for", contents.undecided)
+    _print_reasons("not recorded", contents.missing)
+    _print_depth(contents.rows, layout, step)
 
 
 def headline(entry: Run) -> dict[str, str]:
@@ -155,10 +196,10 @@ def _columns(entry: Run, asked: list[str] | None) -> list[str]:
         try:
             dims = quantity(name).dims
         except KeyError as error:
-            raise CliError(f"summary: --quantity {name}: {error.args[0]}") from None
+            raise UsageError(f"summary: --quantity {name}: {error.args[0]}") from None
         if dims != ("layer",):
             over = ", ".join(dims) if dims else "nothing but step"
-            raise CliError(
+            raise UsageError(
                 f"summary: --quantity {name} is over {over}; the table shows quantities over layer."
             )
         if name not in entry.quantities:
@@ -167,21 +208,24 @@ def _columns(entry: Run, asked: list[str] | None) -> list[str]:
     return asked
 
 
-def _print_depth(entry: Run, names: list[str], until: int | None) -> None:
+def _last_rows(entry: Run, names: Sequence[str], until: int | None) -> dict[str, xr.DataArray]:
     import numpy as np
 
-    arrays = {}
+    found = {}
     for name in names:
         array = entry[name]
         rows = array if until is None else array.isel(step=np.flatnonzero(array["step"].values <= until))
         if rows.sizes["step"]:
-            arrays[name] = rows.isel(step=-1)
+            found[name] = rows.isel(step=-1)
+    return found
+
+
+def _print_depth(arrays: Mapping[str, xr.DataArray], layout: DepthLayout, until: int | None) -> None:
     if not arrays:
         print("\nno record yet" if until is None else f"\nno record up to step {until}")
         return
     steps = sorted({int(array["step"]) for array in arrays.values()})
     print(f"\nover depth at step {', '.join(map(str, steps))}")
-    layout = entry.layout
     shown = shown_layers(layout.layers)
     columns = [Column(title="layer", right=True), Column(title="sublayer"), Column(title="block", right=True)]
     columns += [Column(title=name, right=True) for name in arrays]

@@ -143,8 +143,7 @@ NONSENSE = (
     b'{"output": "catalogue.data"}',
     b'{"output": "catalogue.data", "inputs": [1], "outputs": {"id": "catalogue", "property": "data"}}',
     b'{"output": "catalogue.data", "inputs": [{"id": "poll", "property": "n_intervals"}], "outputs": 5}',
-    b'{"output": "catalogue.data", "inputs": [{"id": "poll", "property": "n_intervals"}],'
-    b' "outputs": {"id": "catalogue", "property": "data"}, "changedPropIds": [{}]}',
+    b'{"output": "catalogue.data", "inputs": [{"id": "search", "property": "value"}], "outputs": []}',
 )
 
 
