@@ -114,6 +114,10 @@ def _row(
         weights = np.where(mask, noise, 0)
         weights[:, 0] *= grown
         return np.asarray(np.where(mask, weights / weights.sum(axis=-1, keepdims=True), np.nan))
+    if entry.name == "nonfinite":
+        return np.zeros(mask.shape)
+    if entry.units == "1":
+        return np.asarray(np.where(mask, noise / (1 + grown), np.nan))
     depth = np.arange(1, mask.shape[0] + 1).reshape(-1, *(1,) * (mask.ndim - 1))
     size = np.where(mask, grown * np.sqrt(depth) * noise, np.nan)
     return np.log(size) if entry.units.startswith("log(") else size

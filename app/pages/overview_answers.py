@@ -43,7 +43,7 @@ def sentences_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, in
         count += len(found)
         warnings += sum(finding.severity == "warning" for finding in found)
         if found:
-            title = html.H3([_dash(slots.get(run.id, 1)), shortened(run.name, 40)])
+            title = html.H3([_dash(slots.get(run.id, 1)), run.name])
             items = html.Ul([_sentence(run, finding) for finding in found])
             groups.append(html.Section([title, items], className="run-findings"))
     if not groups:
@@ -66,7 +66,10 @@ def table_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
         ordered = _by_number(ordered, {run.id: facts[run.id][column].number for run in runs}, downward)
     rows = [
         [
-            html.Span([_dash(slots.get(run.id, 1)), shortened(run.name, 24)], className="run-cell"),
+            html.Span(
+                [_dash(slots.get(run.id, 1)), html.Span(shortened(run.name, 40), title=run.name)],
+                className="run-cell",
+            ),
             *(
                 _cell(facts[run.id][key], None if base in (None, run) else facts[base.id][key], key)
                 for key, _ in FACTS
@@ -76,7 +79,7 @@ def table_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
     ]
     head = [("run", ""), *((_short(key), "number") for key, _ in FACTS)]
     note = (
-        f"in brackets: difference to {shortened(base.name, 20)}" if base is not None and len(runs) > 1 else ""
+        f"in brackets: difference to {shortened(base.name, 40)}" if base is not None and len(runs) > 1 else ""
     )
     return Answer(title="Side by side", note=note, rows=table_rows(head, rows, sorting=_sorting(ask.sort)))
 
@@ -98,7 +101,7 @@ def _card(
             html.Header(
                 [
                     _dash(slot),
-                    html.Strong(shortened(run.name, 28)),
+                    html.Strong(run.name),
                     html.Span(f"{kind_of(run.config, run.layout.design)}, {run.status}", className="note"),
                 ]
             ),

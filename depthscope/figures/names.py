@@ -11,7 +11,7 @@ from typing import Protocol, Self, TypeVar, cast, runtime_checkable
 _LONGEST = 28
 _LEAST_OF_A_NAME = 4
 _QUALIFIED = re.compile(r"(.+) (\([^()]+\))")
-_WORD_ENDS = re.compile(r"(?<=[_ ])")
+_WORD_END = re.compile(r"[_ ]")
 Run = TypeVar("Run")
 
 
@@ -44,8 +44,8 @@ def unambiguous(runs: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """Return a name for each run given as its name and the parts of its folder.
 
     A name that only one run has stays. Others get the part of their folders that differs, the innermost one:
-    ``prenorm (monday)``, without the words that all of them share: of ``2026-11-30_10-12-05`` and
-    ``2026-11-30_10-15-33`` the times.
+    ``prenorm (monday)``, and of that the words that differ: of ``2026-11-30_10-12-05`` and ``2026-11-30_10-15-33``
+    the times, of two days the dates.
     """
     groups: dict[str, dict[tuple[str, ...], str]] = {}
     for name, folder in runs:
@@ -65,20 +65,23 @@ def _difference(folder: Sequence[str], group: Sequence[Sequence[str]]) -> str:
     for place in range(1, max(map(len, group)) + 1):
         parts = [other[-place] if len(other) >= place else "" for other in group]
         if len(set(parts)) == len(group) and all(parts):
-            return _without_shared(folder[-place], parts)
+            return _telling_words(folder[-place], parts)
     lengths = range(2, max(map(len, group)) + 1)
     length = next(size for size in lengths if len({tuple(other[-size:]) for other in group}) == len(group))
     same = len({other[-1] for other in group}) == 1
     return "/".join(folder[-length:-1] if same else folder[-length:])
 
 
-def _without_shared(part: str, parts: Sequence[str]) -> str:
-    """Return `part` without the words at its beginning that all `parts` have; words end at ``_`` or a space."""
-    words = [_WORD_ENDS.split(other) for other in parts]
-    shared = 0
-    while all(len(split) > shared + 1 for split in words) and len({split[shared] for split in words}) == 1:
-        shared += 1
-    return "".join(_WORD_ENDS.split(part)[shared:])
+def _telling_words(part: str, parts: Sequence[str]) -> str:
+    """Return the fewest neighbouring words of `part` that differ in all `parts`; words end at ``_`` or a space."""
+    words = [_WORD_END.split(other) for other in parts]
+    own = _WORD_END.split(part)
+    shortest = min(map(len, words))
+    for size in range(1, shortest):
+        for start in range(shortest - size + 1):
+            if len({tuple(split[start : start + size]) for split in words}) == len(words):
+                return " ".join(own[start : start + size])
+    return part
 
 
 def shortened(name: str, longest: int = _LONGEST) -> str:

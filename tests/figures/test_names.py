@@ -32,7 +32,11 @@ def shown(*folders: str) -> list[str]:
         ),
         (
             ["d/2026-11-29_10-12-05/prenorm", "d/2026-11-30_10-12-05/prenorm"],
-            ["prenorm (2026-11-29_10-12-05)", "prenorm (2026-11-30_10-12-05)"],
+            ["prenorm (2026-11-29)", "prenorm (2026-11-30)"],
+        ),
+        (
+            ["d/2026-11-29_10/prenorm", "d/2026-11-30_10/prenorm", "d/2026-11-30_11/prenorm"],
+            ["prenorm (2026-11-29_10)", "prenorm (2026-11-30_10)", "prenorm (2026-11-30_11)"],
         ),
         (
             ["r/a/x/prenorm", "r/a/y/prenorm", "r/b/x/prenorm"],

@@ -7,6 +7,12 @@
   const button = (action, run, attributes, ...children) =>
     make("button", { type: "button", "data-action": action, "data-run": run.id, ...attributes }, ...children);
 
+  /** What tells runs of one name apart, in brackets at the end, stays in one piece where a line breaks. */
+  const nameParts = (name) => {
+    const [, own, apart] = /^(.+ )(\([^()]{1,20}\))$/.exec(name) || [];
+    return own ? [own, make("span", { class: "whole" }, apart)] : [name];
+  };
+
   const row = (run, view) => {
     const selected = view.runs.some((entry) => entry.id === run.id);
     const isBase = view.base === run.id;
@@ -21,7 +27,7 @@
     }, ds.icon(isBase ? "star" : "star-outline"));
     const name = run.problem
       ? make("span", { class: "run-name" }, run.name)
-      : button("focus-run", run, { class: "run-name", title: run.name, "aria-current": isFocus ? "true" : null }, run.name);
+      : button("focus-run", run, { class: "run-name", title: run.name, "aria-current": isFocus ? "true" : null }, ...nameParts(run.name));
     const status = make("span", { class: `status status-${run.status}` }, make("span", { class: "dot" }), run.status);
     const lacks = run.lacks?.[view.page] || (view.page === "depth" ? ds.missing[run.id] : "");
     const right = run.problem || lacks || run.kind;

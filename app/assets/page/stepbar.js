@@ -51,7 +51,7 @@
     fill(label, some ? [make("strong", {}, ds.count(shownStep)), make("span", { class: "note" }, newestOf(view))] : []);
     hideCovered(label);
     const input = document.getElementById("step-input");
-    if (document.activeElement !== input) ds.typeInto("step-input", String(shownStep));
+    if (document.activeElement !== input) ds.typeInto("step-input", ds.count(shownStep));
     document.getElementById("step-of").textContent = `of ${ds.count(end)}`;
     const pinned = view.pins.includes(shownStep);
     document.getElementById("pin").setAttribute("aria-pressed", pinned ? "true" : "false");
