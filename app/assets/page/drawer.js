@@ -9,7 +9,7 @@
 
   /** What tells runs of one name apart, in brackets at the end, stays in one piece where a line breaks. */
   const nameParts = (name) => {
-    const [, own, apart] = /^(.+ )(\([^()]{1,20}\))$/.exec(name) || [];
+    const [, own, apart] = /^(.+ )(\([^()]{1,14}\))$/.exec(name) || [];
     return own ? [own, make("span", { class: "whole" }, apart)] : [name];
   };
 
