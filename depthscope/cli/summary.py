@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -12,16 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from depthscope.cli.command import Command
+from depthscope.cli.depth_table import last_rows, print_depth
 from depthscope.cli.errors import CliError, UsageError
 from depthscope.cli.ls import folder_size, kind_of, size_text, started_text
 from depthscope.cli.options import natural
 from depthscope.cli.runs import open_named
-from depthscope.cli.table import Column, print_table
 
 if TYPE_CHECKING:
-    import numpy as np
     import xarray as xr
-    from numpy.typing import NDArray
 
     from depthscope.analysis import Finding
     from depthscope.quantities import DepthLayout
@@ -37,8 +34,6 @@ COLUMNS = (
     "grad_relative",
 )
 WIDTH = 100
-ROWS = 64
-"""Deeper runs show evenly spaced sublayers, the first and the last included."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +97,7 @@ def _contents(runs: Sequence[Run], names: Sequence[str], step: int | None) -> Co
         found=findings(entry, others[0] if others else None, step=step),
         undecided=undecided(entry),
         missing=entry.missing,
-        rows=_last_rows(entry, names, step),
+        rows=last_rows(entry, names, step),
     )
 
 
@@ -120,7 +115,7 @@ def _print(contents: Contents, damaged: Mapping[str, str], layout: DepthLayout, 
         print("  none yet")
     _print_reasons("findings not looked for", contents.undecided)
     _print_reasons("not recorded", contents.missing)
-    _print_depth(contents.rows, layout, step)
+    print_depth(contents.rows, layout, step)
 
 
 def headline(entry: Run) -> dict[str, str]:
@@ -206,53 +201,6 @@ def _columns(entry: Run, asked: list[str] | None) -> list[str]:
             reason = entry.missing.get(name, "the recorder had no such probe")
             raise CliError(f"summary: --quantity {name} is not in {entry.path}: {reason}.")
     return asked
-
-
-def _last_rows(entry: Run, names: Sequence[str], until: int | None) -> dict[str, xr.DataArray]:
-    import numpy as np
-
-    found = {}
-    for name in names:
-        array = entry[name]
-        rows = array if until is None else array.isel(step=np.flatnonzero(array["step"].values <= until))
-        if rows.sizes["step"]:
-            found[name] = rows.isel(step=-1)
-    return found
-
-
-def _print_depth(arrays: Mapping[str, xr.DataArray], layout: DepthLayout, until: int | None) -> None:
-    if not arrays:
-        print("\nno record yet" if until is None else f"\nno record up to step {until}")
-        return
-    steps = sorted({int(array["step"]) for array in arrays.values()})
-    print(f"\nover depth at step {', '.join(map(str, steps))}")
-    shown = shown_layers(layout.layers)
-    columns = [Column(title="layer", right=True), Column(title="sublayer"), Column(title="block", right=True)]
-    columns += [Column(title=name, right=True) for name in arrays]
-    lines = [
-        [
-            str(layer + 1),
-            layout.layer_kinds[layer],
-            str(layout.residual_block[layer] or "-"),
-            *(number_text(float(array.values[layer])) for array in arrays.values()),
-        ]
-        for layer in shown
-    ]
-    print_table(columns, lines)
-    if shown.size < layout.layers:
-        print(f"{shown.size} of {layout.layers} sublayers, evenly spaced")
-
-
-def shown_layers(layers: int) -> NDArray[np.int64]:
-    """Return the layers (from 0) that the table shows: all, or `ROWS` evenly spaced ones."""
-    import numpy as np
-
-    return np.linspace(0, layers - 1, min(layers, ROWS)).round().astype(np.int64)
-
-
-def number_text(value: float) -> str:
-    """Return three significant digits; `-` for what the design does not have."""
-    return "-" if math.isnan(value) else f"{value:.3g}"
 
 
 SUMMARY = Command(

@@ -42,7 +42,7 @@ def test_a_baseline_is_set_beside_it(typed: Type, runs: Path) -> None:
 
 
 def test_a_deep_run_shows_evenly_spaced_sublayers(typed: Type, runs: Path) -> None:
-    from depthscope.cli.summary import shown_layers
+    from depthscope.cli.depth_table import shown_layers
 
     assert shown_layers(6).tolist() == [0, 1, 2, 3, 4, 5]
     many = shown_layers(256)
