@@ -19,6 +19,8 @@ from depthscope.app.state import Ask
 from depthscope.figures import shortened, significant
 
 _MOST_CARDS = 12
+_NO_CHANGE = 1e-6
+"""Relative difference that is rounding of stored numbers."""
 _COMPARED = ("loss", "growth", "gradient")
 """Facts whose difference to the baseline is written: one number means the same in both runs."""
 
@@ -151,6 +153,8 @@ def _cell(fact: Fact, base: Fact | None, key: str) -> html.Span:
     if base is None or key not in _COMPARED or isnan(base.number) or isnan(fact.number):
         return html.Span(fact.text, title=fact.why)
     step = fact.number - base.number
+    if abs(step) <= _NO_CHANGE * max(abs(fact.number), abs(base.number)):
+        step = 0.0
     change = f"{'+' if step >= 0 else ''}{significant(step, 2)}"
     return html.Span(
         [fact.text, html.Span(f" ({change.replace('-', '−')})", className="note")], title=fact.why

@@ -93,9 +93,9 @@ def shortened(name: str, longest: int = _LONGEST) -> str:
     if len(line) <= longest:
         return line
     qualified = _QUALIFIED.fullmatch(line)
-    room = longest - len(qualified[2]) - 2 if qualified else 0
+    room = longest - len(qualified[2]) - 1 if qualified else 0
     if qualified and room >= _LEAST_OF_A_NAME:
-        return f"{qualified[1][:room]}… {qualified[2]}"
+        return f"{shortened(qualified[1], room)} {qualified[2]}"
     tail = longest // 3
     return f"{line[: longest - tail - 1]}…{line[-tail:]}"
 

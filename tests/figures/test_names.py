@@ -56,7 +56,8 @@ def test_a_name_that_somebody_typed_is_never_given_to_another_run() -> None:
 
 
 def test_what_tells_runs_apart_survives_shortening() -> None:
-    assert shortened("block-attnres-wide (10-12-05)", 24) == "block-attnre… (10-12-05)"
+    assert shortened("block-attnres-wide (10-12-05)", 24) == "block-at…wide (10-12-05)"
+    assert shortened("block-attnres-lr-9e-3 (sweep-0)", 24) == "block-att…9e-3 (sweep-0)"
     assert shortened("a-name-without-any-brackets", 12) == "a-name-…kets"
 
 
