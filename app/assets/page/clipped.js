@@ -1,7 +1,7 @@
 /* Texts without room for all of themselves: such a text can be focused and opens in full by click, Enter or space. */
 (() => {
   const ds = (window.depthscope = window.depthscope || {});
-  const MAY_BE_CUT = ".panel-head .note, .panel-head .warning, .panel-head h2, .head-note, .sentence";
+  const MAY_BE_CUT = ".panel-head .note, .key-row .note, .panel-head .warning, .panel-head h2, .head-note, .sentence";
   let waiting = false;
   let opened = null;
 
