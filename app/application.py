@@ -12,6 +12,7 @@ from dash import Dash, html
 
 from depthscope.app.callbacks import connect, show_error
 from depthscope.app.pages import PAGES
+from depthscope.app.questions import check_questions
 from depthscope.app.registry import Registry
 from depthscope.app.security import access_for, protect
 from depthscope.app.shell import shell
@@ -79,6 +80,7 @@ def create_app(
 
     app.server.config["DEPTHSCOPE_TOKEN"] = access.token
     protect(app, access, prefix)
+    check_questions(app)
     return app
 
 

@@ -11,6 +11,7 @@ from dash import ClientsideFunction, Dash, Input, Output, dcc, html, no_update, 
 from depthscope.app.answer import Answer, as_outputs, as_table, nothing_selected
 from depthscope.app.export import PageFigure, archive
 from depthscope.app.findings import finding_rows
+from depthscope.app.numbers import first_rows, panel_numbers, whole_csv
 from depthscope.app.page import Page, Panel
 from depthscope.app.reading import CachedRun
 from depthscope.app.registry import Registry
@@ -23,11 +24,18 @@ logger = logging.getLogger("depthscope.app")
 def connect(app: Dash, registry: Registry, pages: Sequence[Page]) -> None:
     """Register every callback on `app`."""
     _connect_catalogue(app, registry)
+    _connect_table(app, registry)
     _connect_export(app, registry, {page.name: page.figure for page in pages if page.figure is not None})
     for page in pages:
         for name, panel in page.panels.items():
             _connect_panel(app, registry, name, panel)
-    for name, store in (("catalogue", "catalogue"), ("timeline", "timeline"), ("marked", "findings-mark")):
+    arrivals = {
+        "catalogue": "catalogue",
+        "timeline": "timeline",
+        "tabled": "table-rows",
+        "marked": "findings-mark",
+    }
+    for name, store in arrivals.items():
         seen = "findings" if name == "marked" else name
         app.clientside_callback(
             ClientsideFunction("depthscope", name), Output(f"seen-{seen}", "data"), Input(store, "data")
@@ -66,6 +74,27 @@ def _connect_catalogue(app: Dash, registry: Registry) -> None:
         Input("ask-findings", "data"),
         prevent_initial_call=True,
     )(answer_findings)
+
+
+def _connect_table(app: Dash, registry: Registry) -> None:
+    def rows(data: Any) -> Any:
+        ask, runs, _ = _question(data, registry)
+        table = first_rows(panel_numbers(str(ask.mark["panel"]), ask, runs))
+        return {
+            "columns": table.columns,
+            "rows": list(table.rows),
+            "total": table.total,
+            "key": ask.mark["key"],
+        }
+
+    def save(data: Any) -> Any:
+        ask, runs, _ = _question(data, registry)
+        name = str(ask.mark["panel"])
+        panels = panel_numbers(name, ask, runs)
+        return dcc.send_bytes(whole_csv(panels), f"{name}.csv") if panels else no_update
+
+    app.callback(Output("table-rows", "data"), Input("ask-rows", "data"), prevent_initial_call=True)(rows)
+    app.callback(Output("download-csv", "data"), Input("ask-csv", "data"), prevent_initial_call=True)(save)
 
 
 def _connect_export(app: Dash, registry: Registry, figures: Mapping[str, PageFigure]) -> None:

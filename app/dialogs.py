@@ -47,7 +47,12 @@ def data_dialog() -> html.Dialog:
             html.Div(
                 className="dialog-head",
                 children=[
-                    html.Span([html.Strong(id="data-title"), html.Span(id="data-note", className="note")]),
+                    html.Span(
+                        [
+                            html.Strong(id="data-title"),
+                            html.Span(id="data-note", className="note", role="status"),
+                        ]
+                    ),
                     html.Span(
                         [
                             html.Button(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shlex
 import tempfile
 import threading
@@ -75,7 +76,9 @@ def archive(
 
 def _command(figure: str, file: str, width: str, runs: Sequence[Any], options: Mapping[str, Any]) -> str:
     """Return the line that writes the same figure in a terminal, from the folder of the runs."""
-    words = ["depthscope", "export", *(run.path.name for run in runs), "--figure", figure]
+    above = os.path.commonpath([run.path.parent for run in runs])
+    places = (run.path.relative_to(above).as_posix() for run in runs)
+    words = ["depthscope", "export", *places, "--figure", figure]
     words += ["-o", file, "--width", width]
     if options.get("step") is not None:
         words += ["--step", str(options["step"])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from collections.abc import Hashable, Sequence
@@ -39,11 +40,18 @@ def finding_rows(runs: Sequence[CachedRun], base: str | None, page: str) -> list
     return [_row(run, finding) for run, finding in turns[:_MOST]]
 
 
+def finding_key(run: CachedRun, finding: Finding) -> str:
+    """Return what a finding is known by on the page: it stays while the finding's numbers change."""
+    place = [finding.values.get(name) for name in ("target", "source", "layer", "control")]
+    about = (finding.kind, finding.page, finding.quantity, *place)
+    return f"{run.id}-{hashlib.sha256(repr(about).encode()).hexdigest()[:8]}"
+
+
 def findings_of(run: CachedRun, baseline: CachedRun | None) -> Sequence[Finding]:
     """Return a run's findings beside the baseline's; those of a run without new rows are kept."""
     other = None if baseline is None or baseline.id == run.id else baseline
     try:
-        key = (run.id, run.version(), None if other is None else (other.id, other.version()))
+        key = tuple((read.id, read.name, read.version()) for read in (run, other) if read is not None)
         with _LOCK:
             kept = _KEPT.get(key)
         if kept is None:
@@ -66,6 +74,7 @@ def evidence(run: CachedRun, finding: Finding) -> Any:
         "data-page": finding.page,
         "data-step": str(finding.step),
         "data-run": run.id,
+        "data-finding": finding_key(run, finding),
     }
     if finding.quantity in LAYER_QUANTITIES:
         where["data-metric"] = finding.quantity
@@ -76,7 +85,13 @@ def evidence(run: CachedRun, finding: Finding) -> Any:
 
 
 def _row(run: CachedRun, finding: Finding) -> html.Div:
+    whole = "\n".join(filter(None, (finding.sentence, finding.detail)))
     sentence = html.Span(
-        [html.Strong(finding.run_name), f": {finding.text}"], className="sentence", title=finding.detail
+        [html.Strong(finding.run_name), f": {finding.text}"], className="sentence", title=whole
     )
-    return html.Div([sentence, evidence(run, finding)], className=f"finding {finding.severity}", hidden=True)
+    return html.Div(
+        [sentence, evidence(run, finding)],
+        className=f"finding {finding.severity}",
+        hidden=True,
+        **{"data-finding": finding_key(run, finding)},
+    )

@@ -62,7 +62,12 @@ class CachedRun:
 
     @property
     def name(self) -> str:
+        """What the run is called here; `recorded_name` is what it was called when it was recorded."""
         return self._run.name
+
+    @property
+    def recorded_name(self) -> str:
+        return self._run.recorded_name
 
     @property
     def status(self) -> str:
@@ -107,8 +112,8 @@ class CachedRun:
         return self._run.version()
 
     def version_mark(self) -> str:
-        """Return a short word that changes with every new row; it says nothing about files."""
-        return hashlib.sha256(repr(self.version()).encode()).hexdigest()[:12]
+        """Return a short word that changes with every new row and with the name; it says nothing about files."""
+        return hashlib.sha256(repr((self.name, self.version())).encode()).hexdigest()[:12]
 
     def bytes_on_disk(self) -> int:
         """Return the bytes of all the run's files; a file that goes while it is counted counts 0."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from depthscope.app.reading import CachedRun
-from depthscope.figures import run_dash
+from depthscope.figures import run_dash, unambiguous
 from depthscope.store import Run, RunError, open_run, run_folders
 
 _RESCAN_SECONDS = 1.0
@@ -26,6 +25,8 @@ class Entry:
     slot: int
     folder: Path
     run: CachedRun | None
+    name: str = ""
+    """What it is called everywhere: of several runs with one name, each has a part of its folder beside it."""
     problem: str = ""
     """Why it cannot be read, in words and without the path of the root."""
 
@@ -69,14 +70,8 @@ class Registry:
         """Return what the drawer shows of every run, and the age in seconds of the newest data."""
         entries = self.entries()
         newest = max((self._newest(entry.run) for entry in entries if entry.run is not None), default=0.0)
-        runs = [self._describe(entry) for entry in entries]
-        names = Counter(about["name"] for about in runs)
-        for entry, about in zip(entries, runs, strict=True):
-            if names[about["name"]] > 1:
-                # Runs of the same name are told apart by the folder that holds them.
-                about["name"] = f"{about['name']} ({_holder(entry.folder, self.root)})"
         return {
-            "runs": runs,
+            "runs": [self._describe(entry) for entry in entries],
             "root": self.root.name or str(self.root),
             "age": round(max(time.time() - newest, 0.0), 1) if newest else None,
         }
@@ -106,6 +101,17 @@ class Registry:
             self._entries[folder] = Entry(
                 id=identifier, slot=slot, folder=folder, run=cached, problem=problem
             )
+        self._name()
+
+    def _name(self) -> None:
+        """Tell runs of one name apart, by parts of their folders below the root."""
+        entries = list(self._entries.values())
+        own = [entry.folder.name if entry.run is None else entry.run.recorded_name for entry in entries]
+        places = [(self.root.name, *entry.folder.relative_to(self.root).parts) for entry in entries]
+        for entry, name in zip(entries, unambiguous(list(zip(own, places, strict=True))), strict=True):
+            if entry.name != name:
+                run = None if entry.run is None else CachedRun(entry.run.run.renamed(name), entry.id)
+                self._entries[entry.folder] = replace(entry, name=name, run=run)
 
     def _open(self, folder: Path) -> tuple[Run | None, str]:
         outside = next((part for part in _parts(folder) if not self._is_inside(part)), None)
@@ -136,7 +142,7 @@ class Registry:
             "id": entry.id,
             "slot": entry.slot,
             "dash": "" if run_dash(entry.slot) == "solid" else run_dash(entry.slot),
-            "name": entry.folder.name,
+            "name": entry.name,
             "kind": "",
             "status": "unreadable",
             "last_step": None,
@@ -152,7 +158,6 @@ class Registry:
         try:
             return {
                 **about,
-                "name": run.name,
                 "kind": kind_of(run.config, run.layout.design),
                 "status": run.status,
                 "last_step": run.last_step,
@@ -162,7 +167,7 @@ class Registry:
                 "lacks": {page: why for page, lacks in self._lacks.items() if (why := lacks(run))},
             }
         except (RunError, OSError) as error:
-            return {**about, "name": run.name, "problem": self.without_root(str(error))}
+            return {**about, "problem": self.without_root(str(error))}
 
     def _newest(self, run: CachedRun) -> float:
         """Return when the run's newest row was recorded, reading it only when there are new ones."""
@@ -175,12 +180,6 @@ class Registry:
         except (RunError, OSError, KeyError):
             return 0.0
         return seen[1]
-
-
-def _holder(folder: Path, root: Path) -> str:
-    """Return the folder of a run below `root`, without the run's own where it holds only that."""
-    place = folder.relative_to(root)
-    return str(place if place.parent == Path() else place.parent)
 
 
 def kind_of(config: Mapping[str, Any], design: str) -> str:

@@ -12,6 +12,7 @@
       ds.tell();
       return nothing();
     },
+    tabled: (data) => { ds.showRows(data); return nothing(); },
     // A figure came: its overlay follows it from now on.
     answered: (figure) => {
       const mark = figure?.layout?.meta?.asked;
@@ -27,7 +28,7 @@
       if (!mark?.panel) return nothing();
       ds.answered(mark.panel, mark);
       ds.pages[ds.pageOf(mark.panel)]?.arrived?.(mark.panel, {});
-      if (mark.panel === "findings") window.requestAnimationFrame(ds.showFinding);
+      if (mark.panel === "findings") window.requestAnimationFrame(() => ds.showFinding());
       return nothing();
     },
   };

@@ -32,6 +32,22 @@
     return ds.make("svg", { class: "sample", width, height: 4, "aria-hidden": "true" }, line);
   };
 
+  /** Put text into a box of Dash: it belongs to React, which takes a value only with the event that typing makes. */
+  ds.typeInto = (id, text) => {
+    const box = document.getElementById(id);
+    if (!box || box.value === text) return;
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(box, text);
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+  };
+
+  const component = (type, props) => ({ namespace: "dash_html_components", type, props });
+  /** Tell the reader something in the corner, until it is closed or replaced. */
+  ds.notify = (text) => {
+    const close = component("Button", { children: "Close", type: "button", className: "button", "data-action": "close-toast" });
+    window.dash_clientside.set_props("toast", { children: [component("Span", { children: text, className: "notice" }), close] });
+  };
+  ds.closeNotice = () => window.dash_clientside.set_props("toast", { children: [] });
+
   ds.colour = (slot) => `var(--run-${((slot - 1) % 8) + 1})`;
 
   /** Write a step for people: 600, 12,400. */

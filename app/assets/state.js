@@ -1,8 +1,9 @@
-/* The page's state: read once from the address, changed in one place, written back with replaceState. */
+/* The page's state: what it opens with, changed in one place, and what it means for the runs that are there. */
 (() => {
   const ds = (window.depthscope = window.depthscope || {});
 
-  ds.state = {
+  /** How the page opens; `address.js` puts in what the address says. */
+  ds.opening = {
     runs: null,      // ids; null: the newest four
     base: null,      // id; null: the first selected run
     focus: null,     // id; null: the baseline
@@ -23,62 +24,20 @@
     form: "pdf",           // what Export saves, and how wide
     width: "column",
     sort: "",              // overview: column of the table, with a minus for largest first
+    finding: null,         // key of the finding that the findings line stands at; null: the first
   };
+  ds.state = { ...ds.opening };
   ds.page = null;          // name of the page shown; null: the first
   ds.catalogue = { runs: [] };
   const listeners = [];
   const AUTOMATIC_RUNS = 4;
-  const CHOICES = {
-    mode: ["absolute", "ratio", "fresh", "write", "difference"],
-    scale: ["log", "linear"],
-    range: ["shared", "full", "own"],
-    align: ["step", "tokens", "loss"],
-    targets: ["together", "attention", "mlp"],
-    weights: ["mean", "spread", "uniform", "local", "difference"],
-  };
-  // Of one page only: they are in the address when they differ from how the page opens.
-  const OF_A_PAGE = { targets: "together", weights: "mean", only: "all", cell: null, top: "12", threshold: "0", distance: "2", sort: "" };
-
-  const integer = (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null);
-
-  ds.readAddress = () => {
-    const given = new URLSearchParams(window.location.search);
-    for (const [name, values] of Object.entries(CHOICES))
-      if (values.includes(given.get(name))) ds.state[name] = given.get(name);
-    for (const name of ["only", "cell", "sort"]) if (given.get(name)) ds.state[name] = given.get(name);
-    for (const name of ["top", "threshold", "distance"]) if (integer(given.get(name) ?? "") !== null) ds.state[name] = given.get(name);
-    ds.page = (tabs().find((tab) => tab.pathname === window.location.pathname) || tabs()[0]).dataset.page;
-    if (given.get("metric")) ds.state.metric = given.get("metric");
-    if (given.has("runs")) ds.state.runs = given.get("runs").split(",").filter(Boolean);
-    if (given.get("base")) ds.state.base = given.get("base");
-    if (given.get("focus")) ds.state.focus = given.get("focus");
-    if (given.get("step")) ds.state.step = integer(given.get("step"));
-    if (given.get("pins")) ds.state.pins = given.get("pins").split(",").map(integer).filter((pin) => pin !== null);
-  };
 
   const tabs = () => [...document.querySelectorAll(".page-tab")];
-
-  const address = () => {
-    const state = ds.state;
-    const parts = [];
-    const put = (name, value) => parts.push(`${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%3A", ":")}`);
-    if (state.runs) put("runs", state.runs.join(","));
-    if (state.base) put("base", state.base);
-    if (state.focus) put("focus", state.focus);
-    put("metric", state.metric);
-    put("mode", state.mode);
-    if (state.step !== null) put("step", state.step);
-    if (state.pins.length) put("pins", state.pins.join(","));
-    for (const name of ["scale", "range", "align"]) put(name, state[name]);
-    for (const [name, opening] of Object.entries(OF_A_PAGE)) if (state[name] !== opening) put(name, state[name]);
-    const page = tabs().find((tab) => tab.dataset.page === ds.page)?.pathname || window.location.pathname;
-    return `${page}?${parts.join("&")}`;
-  };
 
   /** Change the state; everything that shows it is told once. */
   ds.change = (values) => {
     Object.assign(ds.state, values);
-    window.history.replaceState(null, "", address());
+    ds.writeAddress();
     ds.tell();
   };
 
@@ -88,11 +47,10 @@
     Object.assign(ds.state, values);
     const other = ds.page !== name;
     ds.page = name;
-    window.history[other ? "pushState" : "replaceState"](null, "", address());
+    ds.writeAddress({ push: other });
     ds.showPage();
     ds.tell();
   };
-  window.addEventListener("popstate", () => { ds.readAddress(); ds.showPage(); ds.tell(); });
 
   /** Show the page's head and body, and mark its tab. */
   ds.showPage = () => {
@@ -134,7 +92,7 @@
       end: Math.max(last, ...runs.map((run) => (run.status === "live" ? run.total ?? 0 : 0))),
       shownStep: state.step === null ? last : Math.min(state.step, last),
       following: state.step === null,
-      unknown: (state.runs || []).filter((id) => !catalogue.runs.some((run) => run.id === id)),
+      left: state.runs ? 0 : readable.length - runs.length,   // not selected by anybody
     };
   };
 

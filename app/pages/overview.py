@@ -9,6 +9,7 @@ from dash import html
 from depthscope.app.page import Page, Panel
 from depthscope.app.pages.overview_answers import cards_answer, sentences_answer, table_answer
 from depthscope.app.panel import panel
+from depthscope.app.run_facts import FACTS
 
 _READING = "Findings are computed from what was recorded; hover a number for what it is or why it is missing."
 
@@ -20,6 +21,7 @@ def head() -> list[Any]:
 def body() -> html.Div:
     return html.Div(
         className="overview-panels",
+        **{"data-columns": " ".join(key for key, _ in FACTS)},
         children=[
             panel("cards", table=True, container="div"),
             panel("summary", table=True),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isnan
+from typing import Any
 
 from dash import html
 
 from depthscope.analysis import Finding
 from depthscope.app.answer import Answer
-from depthscope.app.findings import evidence, findings_of
+from depthscope.app.findings import evidence, finding_key, findings_of
 from depthscope.app.panel import empty_words, table_rows
 from depthscope.app.reading import CachedRun
 from depthscope.app.registry import kind_of
@@ -18,6 +19,8 @@ from depthscope.app.state import Ask
 from depthscope.figures import shortened, significant
 
 _MOST_CARDS = 12
+_NO_CHANGE = 1e-6
+"""Relative difference that is rounding of stored numbers."""
 _COMPARED = ("loss", "growth", "gradient")
 """Facts whose difference to the baseline is written: one number means the same in both runs."""
 
@@ -42,7 +45,7 @@ def sentences_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, in
         count += len(found)
         warnings += sum(finding.severity == "warning" for finding in found)
         if found:
-            title = html.H3([_dash(slots.get(run.id, 1)), shortened(run.name, 40)])
+            title = html.H3([_dash(slots.get(run.id, 1)), run.name])
             items = html.Ul([_sentence(run, finding) for finding in found])
             groups.append(html.Section([title, items], className="run-findings"))
     if not groups:
@@ -65,7 +68,10 @@ def table_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
         ordered = _by_number(ordered, {run.id: facts[run.id][column].number for run in runs}, downward)
     rows = [
         [
-            html.Span([_dash(slots.get(run.id, 1)), shortened(run.name, 24)], className="run-cell"),
+            html.Span(
+                [_dash(slots.get(run.id, 1)), html.Span(shortened(run.name, 40), title=run.name)],
+                className="run-cell",
+            ),
             *(
                 _cell(facts[run.id][key], None if base in (None, run) else facts[base.id][key], key)
                 for key, _ in FACTS
@@ -75,7 +81,7 @@ def table_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
     ]
     head = [("run", ""), *((_short(key), "number") for key, _ in FACTS)]
     note = (
-        f"in brackets: difference to {shortened(base.name, 20)}" if base is not None and len(runs) > 1 else ""
+        f"in brackets: difference to {shortened(base.name, 40)}" if base is not None and len(runs) > 1 else ""
     )
     return Answer(title="Side by side", note=note, rows=table_rows(head, rows, sorting=_sorting(ask.sort)))
 
@@ -90,14 +96,14 @@ def _card(
     slot = slots.get(run.id, 1)
     spark = " ".join(f"{value:.5g}" for value in series if not isnan(value))
     shown = [(label, facts[key]) for key, label in FACTS if key != "loss" and facts[key].text != "–"]
-    absent = [label.lower() for key, label in FACTS if key != "loss" and facts[key].text == "–"]
+    absent = [(label, facts[key].why) for key, label in FACTS if key != "loss" and facts[key].text == "–"]
     return html.Article(
         className="card",
         children=[
             html.Header(
                 [
                     _dash(slot),
-                    html.Strong(shortened(run.name, 28)),
+                    html.Strong(run.name),
                     html.Span(f"{kind_of(run.config, run.layout.design)}, {run.status}", className="note"),
                 ]
             ),
@@ -114,15 +120,17 @@ def _card(
                     for label, fact in shown
                 ]
             ),
-            html.P(f"Not here: {', '.join(absent)}.", className="note", title=_reasons(facts))
-            if absent
-            else "",
+            _not_here(absent),
         ],
     )
 
 
-def _reasons(facts: Mapping[str, Fact]) -> str:
-    return "\n".join(f"{label}: {facts[key].why}" for key, label in FACTS if facts[key].text == "–")
+def _not_here(absent: Sequence[tuple[str, str]]) -> Any:
+    """Return a list, closed until it is asked for, of what a run has no number for, and why."""
+    if not absent:
+        return ""
+    items = html.Ul([html.Li([html.Span(label), f": {why}."]) for label, why in absent])
+    return html.Details([html.Summary(f"Not here: {len(absent)} of {len(FACTS) - 1}"), items])
 
 
 def _sentence(run: CachedRun, finding: Finding) -> html.Li:
@@ -130,6 +138,7 @@ def _sentence(run: CachedRun, finding: Finding) -> html.Li:
     return html.Li(
         [html.Span(text, title=finding.detail, className="words"), evidence(run, finding)],
         className=f"finding-line {finding.severity}",
+        **{"data-finding": finding_key(run, finding)},
     )
 
 
@@ -144,6 +153,8 @@ def _cell(fact: Fact, base: Fact | None, key: str) -> html.Span:
     if base is None or key not in _COMPARED or isnan(base.number) or isnan(fact.number):
         return html.Span(fact.text, title=fact.why)
     step = fact.number - base.number
+    if abs(step) <= _NO_CHANGE * max(abs(fact.number), abs(base.number)):
+        step = 0.0
     change = f"{'+' if step >= 0 else ''}{significant(step, 2)}"
     return html.Span(
         [fact.text, html.Span(f" ({change.replace('-', '−')})", className="note")], title=fact.why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from dash import html
@@ -18,6 +19,11 @@ from depthscope.figures import shortened
 from depthscope.quantities import QUANTITIES
 
 _LONGEST = 160
+_WITHOUT_ROWS = {
+    "metrics": "empty: the training loop gave none, as recorder.step(metrics={...}) would",
+    "evaluation": "empty: the training loop gave none, as recorder.evaluation(validation=loss) would",
+}
+"""Streams that hold what the training loop chooses to give."""
 
 
 def about_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -> Answer:
@@ -31,11 +37,12 @@ def about_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
         "depth": f"{layout.layers} sublayers in {blocks} transformer blocks",
         "found by": str(stored.notes.get("found_by", "–")),
         "status": run.status if run.last_step is None else f"{run.status}, last step {run.last_step:,}",
-        "started": stored.created.replace("T", " ").partition(".")[0],
+        "started": started_text(stored.created),
         **{f"stream {name}": _rows(run, name, every) for name, every in run.streams.items()},
         "rewinds": _rewinds(stored.attempts),
         "size on disk": size_text(run.bytes_on_disk()),
         "versions": ", ".join(f"{name} {version}" for name, version in stored.versions.items()) or "–",
+        **({"recorded as": run.recorded_name} if run.recorded_name != run.name else {}),
         "tags": ", ".join(stored.tags) or "none",
         "notes": "; ".join(map(str, stored.notes.get("notes") or [])) or "none",
     }
@@ -98,6 +105,15 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return out
 
 
+def started_text(created: str) -> str:
+    """Write when a run was created, to the second and in UTC; what cannot be read as it is."""
+    try:
+        moment = datetime.fromisoformat(created)
+    except ValueError:
+        return created
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def size_text(size: int) -> str:
     """Write a number of bytes: 512 B, 1.5 MB."""
     value = float(size)
@@ -116,7 +132,7 @@ def _rows(run: CachedRun, stream: str, every: Any) -> str:
     with suppress(KeyError):
         steps = run.steps(stream)
         if not steps.size:
-            return "no row yet"
+            return _WITHOUT_ROWS.get(stream, "no row yet" if run.status == "live" else "no row")
         gaps = len(segments(steps)) - 1 if every not in (None, 0) else 0
         gap = "" if gaps <= 0 else f", spacing changes {gaps} time{'s' if gaps > 1 else ''}"
         # Evaluation and metrics come when the loop has them: no cadence was declared.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from depthscope.cli.command import Command
@@ -42,18 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from depthscope.figures import told_apart
     from depthscope.store import RunError
 
     runs = several(arguments.runs, "compare")
-    baseline = runs[0]
     if arguments.baseline is not None:
         named = open_named(arguments.baseline, "compare")
-        runs = [named, *(run for run in runs if run.id != named.id)]
-        baseline = named
+        runs = [named, *(run for run in runs if Path(run.path).resolve() != Path(named.path).resolve())]
     if len(runs) < 2:
-        raise UsageError(f"compare: found one run, {baseline.name}; expected two or more")
+        raise UsageError(f"compare: found one run, {runs[0].name}; expected two or more")
     try:
-        _print(runs, arguments.at, arguments.step)
+        _print(told_apart(runs), arguments.at, arguments.step)
     except RunError as error:  # a chunk may be damaged where the rest can be read
         raise CliError(f"compare: {error}") from None
     return 0
@@ -82,7 +82,7 @@ def _print(runs: Sequence[Run], at: str, asked: int | None) -> None:
     print_table(columns, rows)
     print("\nIn brackets: minus the baseline's.")
     if alike:
-        print(f"The same in all runs: {', '.join(alike)}.")
+        print(f"The same in all runs: {'; '.join(alike)}.")
     for run in runs[1:]:
         print(f"\n{run.name} against {baseline.name}")
         same = at == "step"

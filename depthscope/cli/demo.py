@@ -7,7 +7,7 @@ import importlib.util
 from pathlib import Path
 
 from depthscope.cli.command import Command
-from depthscope.cli.errors import CliError
+from depthscope.cli.errors import CliError, UsageError
 from depthscope.cli.options import count, designs, natural, port
 
 
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return run_demo(options)
     except DemoError as error:
-        raise CliError(f"demo: {error}") from None
+        raise UsageError(f"demo: {error}") from None
 
 
 DEMO = Command(

@@ -9,13 +9,16 @@ from difflib import get_close_matches
 
 
 class CliError(Exception):
-    """Wrong input. The text says what was found, what was expected and what to type; exit code 1."""
+    """What was asked for failed, though it was asked well. The text says why and what to type; exit code 1."""
 
     exit_code = 1
 
 
 class UsageError(CliError):
-    """A command line that cannot be understood; exit code 2, as for any program."""
+    """A word of the command line that means nothing: an option, a name, a value, a place without a run.
+
+    Exit code 2, as for any program.
+    """
 
     exit_code = 2
 

@@ -92,12 +92,12 @@ def _age(run: Run) -> tuple[str, str]:
 
 
 def _export(arguments: argparse.Namespace) -> Exported:
-    from depthscope.figures import PAPER_FIGURES
+    from depthscope.figures import PAPER_FIGURES, NothingToDraw
     from depthscope.report import export
     from depthscope.store import RunError
 
     if arguments.figure not in PAPER_FIGURES:
-        raise CliError(
+        raise UsageError(
             f"export: no figure is called {arguments.figure!r}; {did_you_mean(arguments.figure, PAPER_FIGURES)}"
         )
     runs = several(arguments.runs, "export")
@@ -123,9 +123,11 @@ def _export(arguments: argparse.Namespace) -> Exported:
     except RunError as error:  # a chunk may be damaged where the rest can be read
         raise CliError(f"export: {error}") from None
     except KeyError as error:
-        raise CliError(f"export: {error.args[0]}") from None
-    except (ValueError, TypeError, ImportError) as error:
+        raise UsageError(f"export: {error.args[0]}") from None
+    except (NothingToDraw, ImportError) as error:
         raise CliError(f"export: {error}") from None
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"export: {error}") from None
 
 
 def typed_command(arguments: argparse.Namespace) -> str:
@@ -144,7 +146,7 @@ def typed_command(arguments: argparse.Namespace) -> str:
 
 
 def _options(arguments: argparse.Namespace, known: type[Any]) -> dict[str, Any]:
-    """Return the figure's options from the flags and from ``--option KEY=VALUE``; CliError for what it lacks."""
+    """Return the figure's options from the flags and from ``--option KEY=VALUE``; UsageError for what it lacks."""
     hints = get_type_hints(known)
     names = [field.name for field in fields(known)]
     given = {
@@ -160,14 +162,14 @@ def _options(arguments: argparse.Namespace, known: type[Any]) -> dict[str, Any]:
     wanted = [*given, *(["baseline"] if arguments.baseline is not None else [])]
     for name in wanted:
         if name not in names:
-            raise CliError(
+            raise UsageError(
                 f"export: figure {arguments.figure} has no option {name!r}; it takes {', '.join(names)}"
             )
     return {name: converted(name, text, hints[name]) for name, text in given.items()}
 
 
 def converted(name: str, text: str, kind: Any) -> Any:
-    """Return `text` as an option's type has it; CliError that says what was expected."""
+    """Return `text` as an option's type has it; UsageError that says what was expected."""
     parts = (
         [part for part in get_args(kind) if part is not type(None)]
         if get_origin(kind) is types.UnionType
@@ -176,7 +178,7 @@ def converted(name: str, text: str, kind: Any) -> Any:
     chosen = parts[0]
     if get_origin(chosen) is Literal:
         if text not in get_args(chosen):
-            raise CliError(f"export: {name} is {text!r}; {did_you_mean(text, get_args(chosen))}")
+            raise UsageError(f"export: {name} is {text!r}; {did_you_mean(text, get_args(chosen))}")
         return text
     try:
         if get_origin(chosen) is not None:  # Sequence[int], Sequence[str]
@@ -184,7 +186,7 @@ def converted(name: str, text: str, kind: Any) -> Any:
             return tuple(entry(part) for part in text.split(",") if part)
         return chosen(text)
     except ValueError:
-        raise CliError(f"export: {name} is {text!r}; expected {_words(chosen)}") from None
+        raise UsageError(f"export: {name} is {text!r}; expected {_words(chosen)}") from None
 
 
 def _words(kind: Any) -> str:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from depthscope.cli.command import Command
-from depthscope.cli.errors import CliError, did_you_mean
+from depthscope.cli.errors import CliError, UsageError, did_you_mean
 from depthscope.cli.target import call, load
 
 if TYPE_CHECKING:
@@ -77,17 +77,17 @@ def _model(text: str) -> tuple[nn.Module, Any]:
         try:
             model = Decoder(config, residual_from_string(text, config))
         except DesignError as error:
-            raise CliError(f"inspect: {error}") from None
+            raise UsageError(f"inspect: {error}") from None
         return model, torch.zeros(1, TOKENS, dtype=torch.long)
     meant = get_close_matches(name, DESIGNS, n=1, cutoff=0.75) and importlib.util.find_spec(name) is None
     if ":" not in text or "=" in text or meant:
-        raise CliError(
+        raise UsageError(
             f"inspect: {text!r} is neither module:factory nor a design; for a design, {did_you_mean(name, DESIGNS)}"
         )
     made = load(text, "inspect")
     if not isinstance(made, nn.Module):
         if not callable(made):
-            raise CliError(
+            raise UsageError(
                 f"inspect {text!r} is a {type(made).__name__}; expected a function that returns a model"
             )
         made = call(made, text, "inspect")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from depthscope.cli.command import Command
-from depthscope.cli.errors import CliError
+from depthscope.cli.errors import UsageError
 from depthscope.cli.runs import runs_below
 from depthscope.cli.table import Column, print_table
 
@@ -60,10 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def default_folders(command: str) -> list[str]:
-    """Return the usual folders that exist here; CliError when none does."""
+    """Return the usual folders that exist here; UsageError when none does."""
     found = [name for name in DEFAULT_FOLDERS if Path(name).is_dir()]
     if not found:
-        raise CliError(
+        raise UsageError(
             f"{command}: no folder was given, and {Path.cwd()} has neither {' nor '.join(DEFAULT_FOLDERS)}.\n"
             f"Type: depthscope {command} FOLDER"
         )
@@ -120,16 +120,16 @@ def size_text(size: int) -> str:
 
 
 def started_text(created: Any) -> str:
-    """Return when a run was created as local date and minute; what cannot be read as it is."""
+    """Return when a run was created as local date and minute with its zone; what cannot be read as it is."""
     try:
         moment = (
-            datetime.fromtimestamp(created)
+            datetime.fromtimestamp(created).astimezone()
             if isinstance(created, int | float)
             else datetime.fromisoformat(str(created)).astimezone()
         )
     except (ValueError, OverflowError, OSError):
         return str(created)
-    return moment.strftime("%Y-%m-%d %H:%M")
+    return moment.strftime("%Y-%m-%d %H:%M %Z")
 
 
 LS = Command(

@@ -22,12 +22,13 @@ COMMANDS: dict[str, Command] = {
 }
 INTERRUPTED = 130
 CLOSED_PIPE = 141
+_IN_THE_WAY = (NotADirectoryError, FileExistsError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (by default the program's own) and return its exit code.
 
-    0 done, 1 wrong input, 2 a command line that cannot be understood, 130 interrupted. Errors go to stderr
+    0 done, 1 what was asked for failed, 2 a word of the command line means nothing, 130 interrupted. Errors go to stderr
     without a traceback; DEPTHSCOPE_TRACEBACK=1 shows it for an error that is the program's own.
     """
     words = list(sys.argv[1:] if argv is None else argv)
@@ -48,7 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if os.environ.get("DEPTHSCOPE_TRACEBACK"):
             raise
-        return _complain(os_error_text(error), CliError.exit_code)
+        # A file where a folder is needed: the place that was typed cannot be; anything else may pass.
+        code = UsageError.exit_code if isinstance(error, _IN_THE_WAY) else CliError.exit_code
+        return _complain(os_error_text(error), code)
     except Exception as error:
         if os.environ.get("DEPTHSCOPE_TRACEBACK"):
             raise
@@ -87,6 +90,7 @@ def _overview() -> str:
         f"commands:\n{lines}\n\n"
         "options:\n  --help     this text; `depthscope COMMAND --help` for one command, with examples\n"
         "  --version  the version\n\n"
+        "exit codes:\n  0 done, 1 what was asked for failed, 2 a word of the command line means nothing\n\n"
         "examples:\n"
         "  depthscope demo\n      train four residual designs and watch them in the browser\n"
         "  depthscope serve runs/\n      look at recorded runs\n"

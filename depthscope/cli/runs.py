@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from depthscope.cli.errors import CliError
+from depthscope.cli.errors import CliError, UsageError
 
 if TYPE_CHECKING:
     from depthscope.store import Run
@@ -17,7 +17,7 @@ SHOWN = 8
 
 
 def existing(text: str, command: str) -> Path:
-    """Return the path; a CliError with the closest name beside it where nothing is there."""
+    """Return the path; a UsageError with the closest name beside it where nothing is there."""
     path = Path(text).expanduser()
     if path.exists():
         return path
@@ -26,12 +26,12 @@ def existing(text: str, command: str) -> Path:
     close = get_close_matches(path.name, names, n=1, cutoff=0.6)
     hint = f"\nDid you mean {above / close[0]}?" if close else ""
     start = "" if hint else "\nRecord one with depthscope.Recorder(model, path), or type: depthscope demo"
-    raise CliError(f"{command}: {text} does not exist.{hint}{start}")
+    raise UsageError(f"{command}: {text} does not exist.{hint}{start}")
 
 
 def open_named(text: str, command: str) -> Run:
-    """Return the run at the path `text`, a part of a run included; CliError where there is none."""
-    from depthscope.store import RunError, find_runs, open_run
+    """Return the run at the path `text`, a part of a run included; UsageError where there is none."""
+    from depthscope.store import NotARun, RunError, find_runs, open_run
 
     path = existing(text, command)
     for place in (path, *path.absolute().parents[:3]):
@@ -43,13 +43,15 @@ def open_named(text: str, command: str) -> Run:
         if below:
             names = [str(run.path) for run in below[:SHOWN]]
             more = f"\n  and {len(below) - SHOWN} more" if len(below) > SHOWN else ""
-            raise CliError(
+            raise UsageError(
                 f"{command}: {text} is no run but holds {len(below)} of them. Name one:\n  "
                 + "\n  ".join(f"depthscope {command} {name}" for name in names)
                 + more
             )
     try:
         return open_run(path)
+    except NotARun as error:
+        raise UsageError(f"{command}: {error}") from None
     except RunError as error:
         raise CliError(f"{command}: {error}") from None
 
@@ -57,19 +59,19 @@ def open_named(text: str, command: str) -> Run:
 def runs_below(text: str, command: str) -> tuple[list[Run], list[str]]:
     """Return the runs at or below the path `text`, and what is wrong with those that cannot be opened.
 
-    CliError where there is neither.
+    UsageError where there is neither.
     """
     from depthscope.store import find_runs
 
     path = existing(text, command)
     if not path.is_dir():
-        raise CliError(f"{command}: {text} is a file; expected a run or a folder of runs.")
+        raise UsageError(f"{command}: {text} is a file; expected a run or a folder of runs.")
     problems: list[str] = []
     found = find_runs(path, broken=lambda folder, error: problems.append(str(error)))
     if not found and not problems:
         inside = sorted(entry.name for entry in path.iterdir())
         holds = f"holds {', '.join(inside[:SHOWN])}" if inside else "is empty"
-        raise CliError(
+        raise UsageError(
             f"{command}: no run at or below {text}: the folder {holds}; expected folders with run.json in them.\n"
             "Record one with depthscope.Recorder(model, path), or type: depthscope demo"
         )
@@ -79,7 +81,8 @@ def runs_below(text: str, command: str) -> tuple[list[Run], list[str]]:
 def several(texts: Sequence[str], command: str) -> list[Run]:
     """Return the runs that paths name, in their order: a run, a part of one, or a folder with runs below it.
 
-    A run that is named twice counts once. CliError where a path holds no run, and where one cannot be opened.
+    A run that is named twice counts once. UsageError where a path holds no run, CliError where one cannot be
+    opened.
     """
     found: dict[Path, Run] = {}
     for text in texts:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from depthscope.cli.command import Command
-from depthscope.cli.errors import CliError
+from depthscope.cli.errors import CliError, UsageError
 from depthscope.cli.ls import default_folders
 from depthscope.cli.options import port_or_any
 from depthscope.cli.runs import existing
@@ -68,8 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
         ) from None
     except OSError as error:
         raise CliError(f"serve: {error.strerror or error}") from None
-    except (RunError, ValueError) as error:
+    except RunError as error:
         raise CliError(f"serve: {error}") from None
+    except ValueError as error:  # a prefix or a token that cannot be used
+        raise UsageError(f"serve: {error}") from None
     return 0
 
 
@@ -78,12 +80,12 @@ def _root(texts: list[str]) -> Path:
     found = [existing(text, "serve") for text in texts or default_folders("serve")]
     if len(found) > 1:
         above = os.path.commonpath([path.absolute() for path in found])
-        raise CliError(
+        raise UsageError(
             f"serve: one folder is served with all runs below it; found {len(found)}: "
             f"{', '.join(map(str, found))}.\nType: depthscope serve {above}"
         )
     if not found[0].is_dir():
-        raise CliError(f"serve: {found[0]} is a file; expected a folder with runs in it.")
+        raise UsageError(f"serve: {found[0]} is a file; expected a folder with runs in it.")
     return found[0]
 
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import math
+import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from depthscope.cli.command import Command
-from depthscope.cli.errors import CliError
+from depthscope.cli.depth_table import last_rows, print_depth
+from depthscope.cli.errors import CliError, UsageError
 from depthscope.cli.ls import folder_size, kind_of, size_text, started_text
 from depthscope.cli.options import natural
 from depthscope.cli.runs import open_named
-from depthscope.cli.table import Column, print_table
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    import xarray as xr
 
     from depthscope.analysis import Finding
+    from depthscope.quantities import DepthLayout
     from depthscope.store import Run
 
 COLUMNS = (
@@ -33,8 +34,6 @@ COLUMNS = (
     "grad_relative",
 )
 WIDTH = 100
-ROWS = 64
-"""Deeper runs show evenly spaced sublayers, the first and the last included."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,36 +47,75 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What is printed of a run."""
+
+    headline: Mapping[str, str]
+    config: Mapping[str, str]
+    found: Sequence[Finding]
+    undecided: Mapping[str, str]
+    missing: Mapping[str, str]
+    rows: Mapping[str, xr.DataArray]
+    """The last row of each column of the table."""
+
+
 def run(arguments: argparse.Namespace) -> int:
+    from depthscope.cli.damage import Undamaged
     from depthscope.store import RunError
 
+    runs = [open_named(arguments.run, "summary")]
+    if arguments.baseline:
+        from depthscope.figures import told_apart  # with plotly: not for one run
+
+        runs = told_apart([*runs, open_named(arguments.baseline, "summary")])
+    names = _columns(runs[0], arguments.quantity)
+    damaged: dict[str, str] = {}
     try:
-        _print(arguments)
-    except RunError as error:  # a chunk may be damaged where the rest can be read
+        try:
+            contents = _contents(runs, names, arguments.step)
+        except RunError:  # chunks are damaged where the rest can be read
+            whole = [Undamaged(entry) for entry in runs]
+            damaged = {f"{entry.name} {name}": why for entry in whole for name, why in entry.damaged.items()}
+            names = [name for name in names if name in whole[0].quantities]
+            contents = _contents(whole, names, arguments.step)
+    except RunError as error:
         raise CliError(f"summary: {error}") from None
-    return 0
+    _print(contents, damaged, runs[0].layout, arguments.step)
+    for why in dict.fromkeys(damaged.values()):
+        print(f"depthscope: summary: {why}", file=sys.stderr)
+    return CliError.exit_code if damaged else 0
 
 
-def _print(arguments: argparse.Namespace) -> None:
+def _contents(runs: Sequence[Run], names: Sequence[str], step: int | None) -> Contents:
     from depthscope.analysis import findings, undecided
 
-    entry = open_named(arguments.run, "summary")
-    baseline = open_named(arguments.baseline, "summary") if arguments.baseline else None
-    names = _columns(entry, arguments.quantity)
-    for key, value in headline(entry).items():
+    entry, *others = runs
+    return Contents(
+        headline=headline(entry),
+        config=flat(entry.config),
+        found=findings(entry, others[0] if others else None, step=step),
+        undecided=undecided(entry),
+        missing=entry.missing,
+        rows=last_rows(entry, names, step),
+    )
+
+
+def _print(contents: Contents, damaged: Mapping[str, str], layout: DepthLayout, step: int | None) -> None:
+    for key, value in contents.headline.items():
         print(f"{key:<9}{value}")
+    _print_reasons("damaged, and left out below", damaged)
     print("\nconfiguration")
-    for key, value in flat(entry.config).items():
+    for key, value in contents.config.items():
         print(f"  {key}: {value}")
     print("\nfindings")
-    found = findings(entry, baseline, step=arguments.step)
-    for finding in found:
+    for finding in contents.found:
         print(finding_text(finding))
-    if not found:
+    if not contents.found:
         print("  none yet")
-    _print_reasons("findings not looked for", undecided(entry))
-    _print_reasons("not recorded", entry.missing)
-    _print_depth(entry, names, arguments.step)
+    _print_reasons("findings not looked for", contents.undecided)
+    _print_reasons("not recorded", contents.missing)
+    print_depth(contents.rows, layout, step)
 
 
 def headline(entry: Run) -> dict[str, str]:
@@ -153,60 +191,16 @@ def _columns(entry: Run, asked: list[str] | None) -> list[str]:
         try:
             dims = quantity(name).dims
         except KeyError as error:
-            raise CliError(f"summary: --quantity {name}: {error.args[0]}") from None
+            raise UsageError(f"summary: --quantity {name}: {error.args[0]}") from None
         if dims != ("layer",):
             over = ", ".join(dims) if dims else "nothing but step"
-            raise CliError(
+            raise UsageError(
                 f"summary: --quantity {name} is over {over}; the table shows quantities over layer."
             )
         if name not in entry.quantities:
             reason = entry.missing.get(name, "the recorder had no such probe")
             raise CliError(f"summary: --quantity {name} is not in {entry.path}: {reason}.")
     return asked
-
-
-def _print_depth(entry: Run, names: list[str], until: int | None) -> None:
-    import numpy as np
-
-    arrays = {}
-    for name in names:
-        array = entry[name]
-        rows = array if until is None else array.isel(step=np.flatnonzero(array["step"].values <= until))
-        if rows.sizes["step"]:
-            arrays[name] = rows.isel(step=-1)
-    if not arrays:
-        print("\nno record yet" if until is None else f"\nno record up to step {until}")
-        return
-    steps = sorted({int(array["step"]) for array in arrays.values()})
-    print(f"\nover depth at step {', '.join(map(str, steps))}")
-    layout = entry.layout
-    shown = shown_layers(layout.layers)
-    columns = [Column(title="layer", right=True), Column(title="sublayer"), Column(title="block", right=True)]
-    columns += [Column(title=name, right=True) for name in arrays]
-    lines = [
-        [
-            str(layer + 1),
-            layout.layer_kinds[layer],
-            str(layout.residual_block[layer] or "-"),
-            *(number_text(float(array.values[layer])) for array in arrays.values()),
-        ]
-        for layer in shown
-    ]
-    print_table(columns, lines)
-    if shown.size < layout.layers:
-        print(f"{shown.size} of {layout.layers} sublayers, evenly spaced")
-
-
-def shown_layers(layers: int) -> NDArray[np.int64]:
-    """Return the layers (from 0) that the table shows: all, or `ROWS` evenly spaced ones."""
-    import numpy as np
-
-    return np.linspace(0, layers - 1, min(layers, ROWS)).round().astype(np.int64)
-
-
-def number_text(value: float) -> str:
-    """Return three significant digits; `-` for what the design does not have."""
-    return "-" if math.isnan(value) else f"{value:.3g}"
 
 
 SUMMARY = Command(

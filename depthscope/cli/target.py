@@ -9,14 +9,16 @@ import traceback
 from types import ModuleType
 from typing import Any
 
-from depthscope.cli.errors import CliError, did_you_mean
+from depthscope.cli.errors import CliError, UsageError, did_you_mean
 
 
 def load(target: str, what: str) -> Any:
     """Return the object that `module:name` names; `what` says what it is for. The current folder is searched."""
     module_name, colon, name = target.partition(":")
     if not (colon and module_name and name):
-        raise CliError(f"{what} {target!r} is not of the form module:name; type for example my_models:build")
+        raise UsageError(
+            f"{what} {target!r} is not of the form module:name; type for example my_models:build"
+        )
     found: Any = _import(module_name, f"{what} {target!r}")
     for part in name.split("."):
         if not hasattr(found, part):
@@ -25,7 +27,9 @@ def load(target: str, what: str) -> Any:
                 if hasattr(found, "__dict__")
                 else []
             )
-            raise CliError(f"{what} {target!r}: {module_name} has no {part!r}; {did_you_mean(part, public)}")
+            raise UsageError(
+                f"{what} {target!r}: {module_name} has no {part!r}; {did_you_mean(part, public)}"
+            )
         found = getattr(found, part)
     return found
 
@@ -46,7 +50,7 @@ def _import(name: str, what: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise CliError(
+            raise UsageError(
                 f"{what}: no module is called {error.name!r}; looked in {here} and on the Python path. "
                 "Type it from the folder that holds it, or install it."
             ) from None

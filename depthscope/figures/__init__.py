@@ -35,7 +35,7 @@ from depthscope.figures.limits import RANGES, Limits, Range, limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.loss_plotly import loss_plotly
-from depthscope.figures.names import plotly_text, shortened
+from depthscope.figures.names import plotly_text, shortened, told_apart, unambiguous
 from depthscope.figures.outer_history import OuterHistoryOptions, outer_history_data
 from depthscope.figures.outer_history_plotly import MOST_MAPS as MOST_OUTER_MAPS
 from depthscope.figures.outer_history_plotly import outer_line_plotly, outer_map_plotly
@@ -161,4 +161,6 @@ __all__ = [
     "skip_paths_data",
     "skip_paths_plotly",
     "theme",
+    "told_apart",
+    "unambiguous",
 ]

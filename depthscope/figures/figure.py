@@ -23,6 +23,7 @@ from depthscope.figures.limits import has_logarithm, limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.loss_plotly import loss_plotly
+from depthscope.figures.names import told_apart
 from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
 from depthscope.figures.outer_state_plotly import outer_state_plotly
 from depthscope.figures.readable import ReadableRun
@@ -160,7 +161,7 @@ def drawn_figure(
 
 
 def _as_list(runs: ReadableRun | Sequence[ReadableRun]) -> list[ReadableRun]:
-    return list(runs) if isinstance(runs, Sequence) else [runs]
+    return told_apart(list(runs) if isinstance(runs, Sequence) else [runs])
 
 
 def _look_up(name: str) -> Figure:

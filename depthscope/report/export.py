@@ -19,6 +19,7 @@ from depthscope.figures import (
     look_up_paper,
     paper_bytes,
     paper_panels,
+    told_apart,
 )
 from depthscope.report.caption import latex, plain, sentences
 from depthscope.report.errors import ExportError, MatplotlibMissing
@@ -73,7 +74,7 @@ def export(
     size = inches(width)
     if scale not in RANGES:
         raise ExportError(f"scale is {scale!r}; expected one of {', '.join(RANGES)}")
-    chosen = list(runs) if isinstance(runs, Sequence) else [runs]
+    chosen = told_apart(list(runs) if isinstance(runs, Sequence) else [runs])
     panels = paper_panels(name, chosen, **options)
     notes = (
         [] if name in ("depth-profile", "outer-state", "skip-paths", "block-boundaries") else [_range(scale)]

@@ -6,54 +6,96 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from depthscope.figures import Panel
+from depthscope.figures import Labelled, Panel, is_signed
+from depthscope.quantities import QUANTITIES
 
-_FIRST = ("panel", "run", "run_id", "quantity", "value")
+_FIRST = ("panel", "run", "run_id", "quantity", "unit", "value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Tidy rows: one value each, as texts."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[list[str]]
+    total: int
+    """Rows that there are, also of a table that holds only the first."""
 
 
 def csv_bytes(panels: Mapping[str, Panel]) -> bytes:
-    """Return a CSV of all panels, UTF-8: panel, run, run_id, quantity, value, then coordinates.
+    """Return a CSV of all panels, UTF-8: panel, run, run_id, quantity, unit, value, then coordinates.
 
     Numbers are written with as many digits as make them the same number again, a missing one as nothing. A
     curve that belongs to no run, as a reference, has an empty run_id.
     """
+    table = table_of(panels)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(table.rows)
+    return out.getvalue().encode()
+
+
+def table_of(panels: Mapping[str, Panel], *, most: int | None = None) -> Table:
+    """Return the rows of all panels, at most the first `most` of them; `csv_bytes` says what their columns are."""
     coordinates: dict[str, None] = {}
     parts = []
+    left = math.inf if most is None else most
+    total = 0
     for name, panel in panels.items():
         data = panel.data
         curves = [(data.names.get(run, run), run, array) for run, array in data.arrays.items()]
         curves += [(f"reference {text}", "", array) for text, array in data.references.items()]
         for label, run, array in curves:
-            columns = _columns(array)
+            kept = int(min(array.size, left))
+            left -= kept
+            total += array.size
+            columns = _columns(array, kept)
             coordinates |= dict.fromkeys(columns)
             quantity = str(array.name or data.attributes["quantity"])
-            parts.append(((name, label, run, quantity), array, columns))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_FIRST, *coordinates])
-    for head, array, columns in parts:
-        empty = [""] * array.size
+            head = [name, label, run, quantity, _unit(array, quantity, data)]
+            parts.append((head, _texts(array.values, kept), columns, kept))
+    return Table(columns=(*_FIRST, *coordinates), rows=_rows(parts, list(coordinates)), total=total)
+
+
+def _rows(
+    parts: list[tuple[list[str], list[str], dict[str, list[str]], int]], coordinates: list[str]
+) -> Iterator[list[str]]:
+    for head, values, columns, kept in parts:
+        empty = [""] * kept
         filled = [columns.get(name, empty) for name in coordinates]
-        for value, *labels in zip(_texts(array.values), *filled, strict=True):
-            writer.writerow([*head, value, *labels])
-    return out.getvalue().encode()
+        for value, *labels in zip(values, *filled, strict=True):
+            yield [*head, value, *labels]
 
 
-def _columns(array: xr.DataArray) -> dict[str, list[str]]:
-    """Return each dim's index and each coordinate, as texts, one for each value of `array` in C order."""
+def _unit(array: xr.DataArray, quantity: str, data: Labelled) -> str:
+    """Return the unit of the values as they are shown: of a stored logarithm, that of its exponential."""
+    mode = data.attributes.get("mode")
+    if mode == "ratio":
+        return "1"
+    if mode == "difference" and quantity in QUANTITIES and not is_signed(quantity):
+        return "log2(ratio)"
+    known = QUANTITIES.get(quantity)
+    unit = str(array.attrs.get("units") or (known.units if known is not None else ""))
+    return unit.removeprefix("log(").removesuffix(")") if unit.startswith("log(") else unit
+
+
+def _columns(array: xr.DataArray, kept: int) -> dict[str, list[str]]:
+    """Return each dim's index and each coordinate, as texts, for the first `kept` values of `array` in C order."""
     columns = {}
     for dim, size in array.sizes.items():
         if dim not in array.coords:
-            columns[str(dim)] = _texts(_along(np.arange(size), (str(dim),), array))
+            columns[str(dim)] = _texts(_along(np.arange(size), (str(dim),), array), kept)
     for name, coordinate in array.coords.items():
         dims = tuple(str(dim) for dim in coordinate.dims)
         column = f"{name}_name" if name in _FIRST else str(name)
-        columns[column] = _texts(_along(coordinate.values, dims, array))
+        columns[column] = _texts(_along(coordinate.values, dims, array), kept)
     return columns
 
 
@@ -64,8 +106,8 @@ def _along(values: np.ndarray[Any, Any], dims: tuple[str, ...], array: xr.DataAr
     return np.broadcast_to(np.transpose(values, order).reshape(shape), array.shape)
 
 
-def _texts(values: np.ndarray[Any, Any]) -> list[str]:
-    return list(_written(np.asarray(values).ravel()))
+def _texts(values: np.ndarray[Any, Any], kept: int) -> list[str]:
+    return list(_written(np.asarray(values).ravel()[:kept]))
 
 
 def _written(values: np.ndarray[Any, Any]) -> Iterator[str]:

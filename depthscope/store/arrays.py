@@ -101,7 +101,11 @@ def read_rows(array: StoredArray, start: int, stop: int) -> Array:
         raise ValueError(f"{array.name} claims {stop - begin} rows, more than its files can hold")
     values = np.full((stop - start, *array.shape), np.nan if array.dtype.kind == "f" else 0, array.dtype)
     for chunk, path in paths:
-        block = decode_chunk(path.read_bytes(), (size, *array.shape), array.dtype)
+        try:
+            block = decode_chunk(path.read_bytes(), (size, *array.shape), array.dtype)
+        except ValueError as error:
+            place = "/".join(path.parts[-3:])
+            raise ValueError(f"{array.name} cannot be read from its file {place}: {error}") from None
         low, high = max(start, chunk * size), min(stop, (chunk + 1) * size)
         values[low - start : high - start] = block[low - chunk * size : high - chunk * size]
     return values

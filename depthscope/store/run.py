@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class Run:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._shown_name: str | None = None
         self._follower = Follower(path)
         self._follower.snapshot()
 
@@ -61,7 +63,18 @@ class Run:
 
     @property
     def name(self) -> str:
+        return self._shown_name or self.recorded_name
+
+    @property
+    def recorded_name(self) -> str:
+        """The name that was given to the recorder, also of a run that is shown under another."""
         return self._follower.record.name
+
+    def renamed(self, name: str) -> Run:
+        """Return this run under another name, for what is shown of it; its files stay as they are."""
+        other = copy.copy(self)
+        other._shown_name = name
+        return other
 
     @property
     def config(self) -> Mapping[str, Any]:

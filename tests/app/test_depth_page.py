@@ -87,7 +87,8 @@ def test_a_link_with_nonsense_opens_the_page_all_the_same(page: AppPage, address
         f"{address}nowhere?runs=gone&metric=<b>&mode=x&step=-3&pins=a,1e9,,&scale=cubic&base=%00&align=1"
     )
     assert page.state()["metric"] == "state_logrms"
-    assert "No run is selected." in page.page.locator("#empty-cards").inner_text()
+    assert page.state()["runs"] == ["plain", "blocks", "short"]
+    assert "“gone”: the newest are shown." in page.page.locator("#toast").inner_text()
 
 
 def test_a_click_on_a_map_column_goes_to_its_step(page: AppPage, address: str) -> None:

@@ -80,3 +80,16 @@ def test_a_page_without_a_figure_says_so(page: AppPage, place: str) -> None:
     assert button.get_attribute("aria-disabled") == "true"
     page.page.keyboard.press("e")
     assert not page.page.locator("#export").is_visible()
+
+
+def test_the_command_names_runs_of_one_name_by_their_folders(
+    page: AppPage, serve: Serve, tmp_path: Path
+) -> None:
+    for day in ("monday", "tuesday"):
+        record(tmp_path / day / "prenorm")
+    page.open(f"{serve(tmp_path)}depth")
+    archive = saved(page, "csv")
+    told = json.loads(archive.read("depth-profile.json"))
+    assert told["command"].startswith("depthscope export monday/prenorm tuesday/prenorm --figure ")
+    rows = csv.DictReader(io.StringIO(archive.read("depth-profile.csv").decode()))
+    assert {row["run"] for row in rows} == {"prenorm (monday)", "prenorm (tuesday)"}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from depthscope.app.pages.run_detail_answers import about_answer, started_text
+from depthscope.app.registry import Registry
+from depthscope.app.state import read_ask
 from depthscope.store import open_run
 from tests.app.page import AppPage
+from tests.figures.runs import record, start
 
-pytestmark = pytest.mark.browser
 
-
+@pytest.mark.browser
 def test_the_page_tells_what_the_focused_run_is_and_holds(page: AppPage, address: str, root: Path) -> None:
     page.open(f"{address}run")
     run = open_run(root / "plain")
@@ -19,6 +23,7 @@ def test_the_page_tells_what_the_focused_run_is_and_holds(page: AppPage, address
     about = page.page.locator("#table-about").inner_text()
     assert "8 sublayers in 4 transformer blocks" in about
     assert "31 rows, steps 0 to 300, every 10" in about
+    assert re.search(r"started\t\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\n", about)
     recorded = page.page.locator("#table-recorded tbody tr")
     assert recorded.count() == len(run.quantities)
     first = page.page.locator("#table-recorded code", has_text="state_logrms").first
@@ -29,9 +34,28 @@ def test_the_page_tells_what_the_focused_run_is_and_holds(page: AppPage, address
     assert str(root) not in page.page.content(), "paths stay on the server"
 
 
+@pytest.mark.browser
 def test_another_name_in_the_drawer_shows_that_run(page: AppPage, address: str) -> None:
     page.open(f"{address}run")
     page.page.locator('[data-action="focus-run"]', has_text="short").click()
     page.settle()
     assert page.title("about") == "short"
     assert "steps 0 to 200" in page.page.locator("#table-about").inner_text()
+
+
+def test_the_time_of_the_start_is_told_with_its_zone() -> None:
+    assert started_text("2026-03-01T13:00:00.250+01:00") == "2026-03-01 12:00:00 UTC"
+    assert started_text("yesterday") == "yesterday"
+
+
+def test_a_stream_that_the_training_loop_left_empty_is_not_waited_for(tmp_path: Path) -> None:
+    record(tmp_path / "done", validation=False)
+    writer = start(tmp_path / "growing")
+    registry = Registry(tmp_path)
+    told = {}
+    for run in registry.runs(registry.slots()):
+        told[run.name] = str(about_answer(read_ask({}, ()), [run], {}).rows)
+    writer.close()
+    assert "empty: the training loop gave none, as recorder.evaluation(" in told["done"]
+    assert "no row yet" not in told["done"]
+    assert "no row yet" in told["growing"], "its fast stream"

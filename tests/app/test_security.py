@@ -131,3 +131,38 @@ def test_a_link_that_leaves_the_root_is_refused_and_named(tmp_path: Path) -> Non
     ]["runs"]
     assert half["problem"] == "half/rank00000 is a link that leaves the folder served"
     assert half["last_step"] is None
+
+
+NONSENSE = (
+    b"",
+    b"[]",
+    b"{}",
+    b"not json",
+    b'{"output": "nothing.children"}',
+    b'{"output": 3, "inputs": []}',
+    b'{"output": "catalogue.data"}',
+    b'{"output": "catalogue.data", "inputs": [1], "outputs": {"id": "catalogue", "property": "data"}}',
+    b'{"output": "catalogue.data", "inputs": [{"id": "poll", "property": "n_intervals"}], "outputs": 5}',
+    b'{"output": "catalogue.data", "inputs": [{"id": "search", "property": "value"}], "outputs": []}',
+)
+
+
+@pytest.mark.parametrize("body", NONSENSE)
+def test_a_question_that_makes_no_sense_is_a_bad_request(root: Path, body: bytes) -> None:
+    client = create_app(root).server.test_client()
+    headers = {"Host": "127.0.0.1", "Content-Type": "application/json"}
+    answer = client.post("/_dash-update-component", data=body, headers=headers)
+    assert (answer.status_code, answer.mimetype) == (400, "text/plain")
+    assert answer.text.startswith("Bad request: ")
+
+
+def test_a_question_of_the_page_is_answered(root: Path) -> None:
+    client = create_app(root).server.test_client()
+    body = {
+        "output": "catalogue.data",
+        "outputs": {"id": "catalogue", "property": "data"},
+        "inputs": [{"id": "poll", "property": "n_intervals", "value": 1}],
+        "changedPropIds": ["poll.n_intervals"],
+    }
+    answer = client.post("/_dash-update-component", json=body, headers={"Host": "127.0.0.1"})
+    assert len(answer.json["response"]["catalogue"]["data"]["runs"]) == 3

@@ -43,7 +43,7 @@ def test_numbers_that_differ_stand_side_by_side_with_their_difference(typed: Typ
     assert (found.code, found.err) == (0, "")
     assert cells(found.out, "step") == ["20", "20"]
     assert cells(found.out, "state rms, last over first transformer block") == ["3", "9", "(+6)"]
-    assert "The same in all runs: validation loss, training loss" in found.out
+    assert "The same in all runs: validation loss; training loss" in found.out
     assert "steep against flat" in found.out
     assert "Baseline flat at step 20: State rms grows 3.0×" in " ".join(found.out.split())
 
@@ -102,5 +102,14 @@ def test_one_run_is_not_enough(typed: Type, runs: Path) -> None:
 
 def test_a_path_that_is_no_run(typed: Type, runs: Path) -> None:
     found = typed("compare", runs / "flat", runs / "stepe")
-    assert found.code == 1
+    assert found.code == 2
     assert f"Did you mean {runs / 'steep'}?" in found.err
+
+
+def test_runs_of_one_name_are_told_apart(typed: Type, tmp_path: Path) -> None:
+    write_paced(tmp_path / "monday" / "prenorm", batch=50, speed=0.01)
+    write_paced(tmp_path / "tuesday" / "prenorm", batch=100, speed=0.01)
+    found = typed("compare", tmp_path)
+    assert "baseline prenorm (monday)" in found.out
+    assert "Tokens per step differ (prenorm (monday) 50, prenorm (tuesday) 100)" in found.out
+    assert "prenorm (tuesday) against prenorm (monday)" in found.out

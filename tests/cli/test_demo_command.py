@@ -33,7 +33,7 @@ def test_the_same_folder_again_is_refused_and_keeps_what_is_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "prenorm").mkdir()
-    assert main(["demo", "--designs", "prenorm", "--steps", "1", "--out", str(tmp_path), *TINY]) == 1
+    assert main(["demo", "--designs", "prenorm", "--steps", "1", "--out", str(tmp_path), *TINY]) == 2
     text = capsys.readouterr().err
     assert str(tmp_path / "prenorm") in text
     assert "--out" in text
@@ -53,7 +53,7 @@ def test_options_that_cannot_be_carried_out_leave_nothing_behind(
     words: tuple[str, ...], told: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert main(["demo", "--steps", "1", "--out", str(out), *TINY, *words]) == 1
+    assert main(["demo", "--steps", "1", "--out", str(out), *TINY, *words]) == 2
     text = capsys.readouterr().err
     for part in told:
         assert part in text
@@ -64,7 +64,7 @@ def test_options_that_cannot_be_carried_out_leave_nothing_behind(
 def test_a_file_in_the_way_is_named(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "taken").touch()
     out = tmp_path / place
-    assert main(["demo", "--designs", "prenorm", "--steps", "1", "--out", str(out), *TINY]) == 1
+    assert main(["demo", "--designs", "prenorm", "--steps", "1", "--out", str(out), *TINY]) == 2
     assert str(tmp_path / "taken") in capsys.readouterr().err
 
 

@@ -53,7 +53,7 @@ def test_a_damaged_run_is_named_and_the_others_still_shown(typed: Type, runs: Pa
 
 def test_no_folder_anywhere(typed: Type, tmp_path: Path) -> None:
     found = typed("ls")
-    assert found.code == 1
+    assert found.code == 2
     assert str(tmp_path) in found.err
     assert "depthscope ls FOLDER" in found.err
 
@@ -61,7 +61,7 @@ def test_no_folder_anywhere(typed: Type, tmp_path: Path) -> None:
 def test_a_path_that_does_not_exist_names_the_closest(typed: Type, tmp_path: Path) -> None:
     (tmp_path / "experiments").mkdir()
     found = typed("ls", "experimints")
-    assert found.code == 1
+    assert found.code == 2
     assert "experimints does not exist" in found.err
     assert "Did you mean experiments?" in found.err
 
@@ -69,7 +69,7 @@ def test_a_path_that_does_not_exist_names_the_closest(typed: Type, tmp_path: Pat
 def test_an_empty_folder_and_one_without_runs(typed: Type, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     found = typed("ls", "empty")
-    assert found.code == 1
+    assert found.code == 2
     assert "at or below empty: the folder is empty" in found.err
     assert "depthscope demo" in found.err
     (tmp_path / "empty" / "notes.txt").touch()
@@ -79,7 +79,7 @@ def test_an_empty_folder_and_one_without_runs(typed: Type, tmp_path: Path) -> No
 def test_a_file_is_no_folder_of_runs(typed: Type, tmp_path: Path) -> None:
     (tmp_path / "model.pt").touch()
     found = typed("ls", "model.pt")
-    assert found.code == 1
+    assert found.code == 2
     assert "model.pt is a file" in found.err
 
 

@@ -55,19 +55,20 @@ def test_a_port_in_use_is_named_with_one_to_type(typed: Type, runs: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "code", "told"),
     [
-        (("missing-folder",), ["missing-folder does not exist"]),
-        (("notes.txt",), ["notes.txt is a file"]),
-        (("one", "two"), ["found 2: one, two", "depthscope serve "]),
-        (("one", "--prefix", "a b"), ["'a b'", "/proxy/8050/"]),
-        (("one", "--host", "203.0.113.7", "--token", "short"), ["token", "16"]),
-        (("one", "--host", "203.0.113.7", "--port", "8059"), ["203.0.113.7", "8059"]),
-        ((), ["neither runs nor demo-runs"]),
+        (("missing-folder",), 2, ["missing-folder does not exist"]),
+        (("notes.txt",), 2, ["notes.txt is a file"]),
+        (("one", "two"), 2, ["found 2: one, two", "depthscope serve "]),
+        (("one", "--prefix", "a b"), 2, ["'a b'", "/proxy/8050/"]),
+        (("one", "--host", "203.0.113.7", "--token", "short"), 2, ["token", "16"]),
+        (("one", "--host", "203.0.113.7", "--port", "8059"), 1, ["203.0.113.7", "8059"]),
+        ((), 2, ["neither runs nor demo-runs"]),
     ],
 )
 def test_what_cannot_be_served(
     words: tuple[str, ...],
+    code: int,
     told: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -77,7 +78,7 @@ def test_what_cannot_be_served(
     (tmp_path / "notes.txt").touch()
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    assert main(["serve", *words]) == 1
+    assert main(["serve", *words]) == code
     text = capsys.readouterr().err
     for part in told:
         assert part in text

@@ -42,7 +42,7 @@ def test_a_baseline_is_set_beside_it(typed: Type, runs: Path) -> None:
 
 
 def test_a_deep_run_shows_evenly_spaced_sublayers(typed: Type, runs: Path) -> None:
-    from depthscope.cli.summary import shown_layers
+    from depthscope.cli.depth_table import shown_layers
 
     assert shown_layers(6).tolist() == [0, 1, 2, 3, 4, 5]
     many = shown_layers(256)
@@ -63,7 +63,7 @@ def test_a_run_without_rows(typed: Type, tmp_path: Path) -> None:
 
 def test_a_folder_of_runs_is_answered_with_what_to_type(typed: Type, runs: Path) -> None:
     found = typed("summary", runs)
-    assert found.code == 1
+    assert found.code == 2
     assert f"{runs} is no run but holds 2 of them" in found.err
     assert f"depthscope summary {runs / 'steep'}" in found.err
 
@@ -77,7 +77,7 @@ def test_places_that_hold_no_run(typed: Type, tmp_path: Path) -> None:
         ("notes.txt", "notes.txt is a file"),
     ):
         found = typed("summary", text)
-        assert found.code == 1
+        assert found.code == 2
         assert text in found.err
         assert told in found.err
 
@@ -90,22 +90,47 @@ def test_a_damaged_run_is_named(typed: Type, tmp_path: Path) -> None:
     assert str(path) in found.err
 
 
-def test_a_damaged_chunk_is_no_fault_of_the_program(typed: Type, tmp_path: Path) -> None:
+def test_a_damaged_chunk_is_named_and_the_rest_is_shown(typed: Type, tmp_path: Path) -> None:
     path = write_small(tmp_path / "broken")
-    for chunk in (path / "rank00000" / "data.zarr" / "fast" / "state_rms").glob("c*"):
-        chunk.write_bytes(b"not a chunk")
+    (chunk,) = (path / "rank00000" / "data.zarr" / "fast" / "state_rms").glob("c.*")
+    chunk.write_bytes(b"not a chunk")
     found = typed("summary", path)
     assert found.code == 1
+    told = f"{path} is damaged: state_rms cannot be read from its file fast/state_rms/{chunk.name}: "
+    assert told in found.err
+    assert len(found.err.splitlines()) == 1
+    lines = found.out.splitlines()
+    assert "damaged, and left out below" in lines
+    start = lines.index("over depth at step 20")
+    assert lines[start + 1].split() == ["layer", "sublayer", "block", "write_rms", "fresh_share"]
+    assert lines[start + 7].split() == ["6", "mlp", "-", "1", "0.167"]
+    assert "training 1 at step 20, validation 2.5 at step 20" in found.out
+
+
+def test_a_damaged_baseline_leaves_the_run_s_own_findings(typed: Type, runs: Path, tmp_path: Path) -> None:
+    path = write_small(tmp_path / "broken")
+    (chunk,) = (path / "rank00000" / "data.zarr" / "fast" / "state_rms").glob("c.*")
+    chunk.unlink()
+    found = typed("summary", runs / "flat", "--baseline", path)
+    assert found.code == 1
+    assert "state rms grows 3.0× from first to last transformer block" in found.out
     assert f"{path} is damaged" in found.err
 
 
+def test_a_baseline_of_the_same_name_is_told_apart(typed: Type, runs: Path, tmp_path: Path) -> None:
+    twin = write_small(tmp_path / "tuesday" / "flat", growth=2.0)
+    text = typed("summary", runs / "flat", "--baseline", twin).out
+    assert text.splitlines()[0] == f"run      flat ({runs.name})"
+    assert "Baseline flat (tuesday) at step 20" in " ".join(text.split())
+
+
 def test_quantities_that_cannot_be_columns(typed: Type, runs: Path) -> None:
-    for name, told in (
-        ("stat_rms", "did you mean state_rms"),
-        ("loss", "over nothing but step"),
-        ("read_rms", "is not in"),
+    for name, code, told in (
+        ("stat_rms", 2, "did you mean state_rms"),
+        ("loss", 2, "over nothing but step"),
+        ("read_rms", 1, "is not in"),
     ):
         found = typed("summary", runs / "flat", "--quantity", name)
-        assert found.code == 1
+        assert found.code == code
         assert name in found.err
         assert told in found.err

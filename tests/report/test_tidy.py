@@ -12,7 +12,7 @@ import pytest
 
 from depthscope.figures import PAPER_FIGURES, draw_paper, paper_panels
 from depthscope.figures.paper import type_settings
-from depthscope.report import export
+from depthscope.report import export, table_of
 from depthscope.store import Run
 from tests.figures.runs import state
 
@@ -87,10 +87,38 @@ def test_every_value_has_its_place_and_no_two_the_same(name: str, runs: Runs, tm
     export(name, list(runs.values()), tmp_path / "f.csv")
     text = (tmp_path / "f.csv").read_text("utf-8")
     header = text.splitlines()[0].split(",")
-    assert header[:5] == ["panel", "run", "run_id", "quantity", "value"]
+    assert header[:6] == ["panel", "run", "run_id", "quantity", "unit", "value"]
     assert len(set(header)) == len(header)
     places = [tuple(row[key] for key in header if key != "value") for row in rows(tmp_path / "f.csv")]
     assert len(set(places)) == len(places) > 0
+
+
+def units(path: Path) -> dict[str, str]:
+    return {row["quantity"]: row["unit"] for row in rows(path)}
+
+
+def test_every_value_has_the_unit_it_is_shown_in(runs: Runs, tmp_path: Path) -> None:
+    both = [runs["prenorm"], runs["block"]]
+    export("depth-profile", both, tmp_path / "f.csv")
+    assert units(tmp_path / "f.csv") == {
+        "validation": "nats",
+        "state_logrms": "activation",
+        "grad_state_rms": "nats / activation",
+    }
+    export("depth-profile", both, tmp_path / "f.csv", quantity="state_logrms", mode="difference")
+    assert units(tmp_path / "f.csv") == {"state_logrms": "log2(ratio)"}
+    export("depth-profile", both, tmp_path / "f.csv", quantity="write_cosine", mode="difference")
+    assert units(tmp_path / "f.csv") == {"write_cosine": "1"}
+    export("depth-profile", both, tmp_path / "f.csv", quantity="state_rms", mode="ratio")
+    assert units(tmp_path / "f.csv") == {"state_rms": "1"}
+
+
+def test_the_first_rows_of_a_table_are_those_of_the_whole(runs: Runs) -> None:
+    panels = paper_panels("depth-map", [runs["prenorm"], runs["block"]])
+    whole, first = table_of(panels), table_of(panels, most=30)
+    assert first.columns == whole.columns
+    assert first.total == whole.total == len(rows_of := list(whole.rows))
+    assert list(first.rows) == rows_of[:30]
 
 
 def test_a_reference_curve_is_in_the_table_without_a_run(runs: Runs, tmp_path: Path) -> None:

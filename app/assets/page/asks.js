@@ -98,6 +98,9 @@
     send(panel);
   };
 
+  /** What a panel last asked for: the numbers behind it are asked for with the same. */
+  ds.questionOf = (panel) => wanted[panel]?.question;
+
   /** Whether everything that the page wants is there. */
   ds.settled = () => ds.page !== null && Object.keys(wanted).every((panel) => !ds.busy(panel));
 

@@ -2,7 +2,6 @@
 (() => {
   const ds = (window.depthscope = window.depthscope || {});
   let live = true;
-  let finding = 0;
 
   const toggleDifference = () => {
     const [name, plain] = ds.page === "attention" ? ["weights", "mean"] : ["mode", "absolute"];
@@ -20,19 +19,6 @@
     showAge();
   };
   document.addEventListener("visibilitychange", poll);
-  const turnFinding = (by) => {
-    const count = document.querySelectorAll("#findings .finding").length;
-    finding = count ? (finding + by + count) % count : 0;
-    ds.showFinding();
-  };
-  ds.showFinding = () => {
-    const all = [...document.querySelectorAll("#findings .finding")];
-    finding = Math.min(finding, Math.max(all.length - 1, 0));
-    all.forEach((entry, i) => { entry.hidden = i !== finding; });
-    document.getElementById("finding-count").textContent = all.length ? `Finding ${finding + 1} of ${all.length}` : "No finding here";
-    document.querySelector(".finding-bar").classList.toggle("one", all.length < 2);
-  };
-
   const actions = {
     "toggle-run": (data) => ds.toggleRun(data.run),
     "focus-run": (data) => (ds.resolve().runs.some((run) => run.id === data.run) ? ds.change({ focus: data.run }) : ds.toggleRun(data.run)),
@@ -50,8 +36,8 @@
     live: toggleLive,
     theme: () => ds.switchTheme(),
     help,
-    "finding-previous": () => turnFinding(-1),
-    "finding-next": () => turnFinding(1),
+    "finding-previous": () => ds.turnFinding(-1),
+    "finding-next": () => ds.turnFinding(1),
     page: (data) => ds.goToPage(data.page),
     "show-cell": (data) => ds.goToPage("attention", { cell: data.cell, focus: data.cell.split(":")[0], only: "all" }),
     // First largest first, then smallest first, then as the drawer has the runs.
@@ -68,8 +54,9 @@
       ...(data.cell ? { cell: data.cell } : {}),
       step: Number(data.step),
       focus: data.run || ds.state.focus,
+      finding: data.finding,
     }),
-    "close-toast": () => window.dash_clientside.set_props("toast", { children: [] }),
+    "close-toast": () => ds.closeNotice(),
   };
 
   document.addEventListener("click", (event) => {
@@ -108,10 +95,7 @@
     const typing = event.target.closest?.("input, select, textarea");
     if (typing) {
       if (event.target.id === "step-input" && event.key === "Enter") {
-        const step = Number.parseInt(event.target.value.replaceAll(",", ""), 10);
-        event.target.blur();
-        if (Number.isFinite(step)) ds.goTo(Math.max(step, 0));
-        ds.tell();
+        ds.takeStep(event.target);
       }
       if (event.key === "Escape") {
         if (event.target.id === "search") ds.clearSearch();
@@ -121,15 +105,13 @@
     }
     if (document.getElementById("data")?.open || document.getElementById("export")?.open) return;
     if (document.getElementById("help")?.open && event.key !== "?") return;
-    if (event.key === " " && event.target.closest?.("button, a")) return;
+    if (event.key === " " && event.target.closest?.("button, a, [role=button]")) return;
     if (/^[1-9]$/.test(event.key)) return document.querySelectorAll("nav .page-tab")[Number(event.key) - 1]?.click();
     const action = keys[event.key];
     if (!action) return;
     event.preventDefault();
     action(event);
   });
-  document.addEventListener("focusout", (event) => { if (event.target.id === "step-input") ds.tell(); });
-
   // Every segmented control and menu shows the state.
   const press = (view) => {
     for (const control of document.querySelectorAll('[data-action="set"]'))
@@ -175,10 +157,8 @@
     newest = catalogue.age === null ? null : Date.now() - 1000 * catalogue.age;
     if (!started) {
       started = true;
-      ds.readAddress();
-      ds.showPage();
-      const menu = document.querySelector('select[data-name="metric"]');
-      if (![...menu.options].some((option) => option.value === ds.state.metric)) ds.state.metric = menu.options[0].value;
+      ds.openAddress();
+      ds.watchClipped();
     }
     ds.tell();
     showAge();

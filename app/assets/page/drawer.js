@@ -7,6 +7,12 @@
   const button = (action, run, attributes, ...children) =>
     make("button", { type: "button", "data-action": action, "data-run": run.id, ...attributes }, ...children);
 
+  /** What tells runs of one name apart, in brackets at the end, stays in one piece where a line breaks. */
+  const nameParts = (name) => {
+    const [, own, apart] = /^(.+ )(\([^()]{1,14}\))$/.exec(name) || [];
+    return own ? [own, make("span", { class: "whole" }, apart)] : [name];
+  };
+
   const row = (run, view) => {
     const selected = view.runs.some((entry) => entry.id === run.id);
     const isBase = view.base === run.id;
@@ -21,7 +27,7 @@
     }, ds.icon(isBase ? "star" : "star-outline"));
     const name = run.problem
       ? make("span", { class: "run-name" }, run.name)
-      : button("focus-run", run, { class: "run-name", title: run.name, "aria-current": isFocus ? "true" : null }, run.name);
+      : button("focus-run", run, { class: "run-name", title: run.name, "aria-current": isFocus ? "true" : null }, ...nameParts(run.name));
     const status = make("span", { class: `status status-${run.status}` }, make("span", { class: "dot" }), run.status);
     const lacks = run.lacks?.[view.page] || (view.page === "depth" ? ds.missing[run.id] : "");
     const right = run.problem || lacks || run.kind;
@@ -47,7 +53,11 @@
     const all = ds.catalogue.runs.length;
     const found = search ? `${wanted.length} of ${all} runs` : `${all} ${all === 1 ? "run" : "runs"}`;
     const shown = view.able.length < view.runs.length ? `${view.able.length} shown here` : `${view.runs.length} selected`;
-    document.getElementById("runs-count").textContent = `${found}, ${shown}`;
+    // Nobody chose these: the page opens with the newest few, and says that there are more.
+    const chosen = view.left && !search && view.able.length === view.runs.length;
+    const count = document.getElementById("runs-count");
+    count.textContent = chosen ? `${view.runs.length} of ${all} shown; select more` : `${found}, ${shown}`;
+    count.title = chosen ? `The page opens with the newest ${view.runs.length} runs` : "";
   };
   ds.onChange(draw);
 
@@ -58,10 +68,7 @@
   });
 
   ds.clearSearch = () => {
-    // The box belongs to React, which takes a new value only with the event that typing would make.
-    const box = document.getElementById("search");
-    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(box, "");
-    box.dispatchEvent(new Event("input", { bubbles: true }));
+    ds.typeInto("search", "");
   };
 
   // Hovering a run lifts its lines in every chart: the rest fade.

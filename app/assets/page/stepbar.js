@@ -51,7 +51,7 @@
     fill(label, some ? [make("strong", {}, ds.count(shownStep)), make("span", { class: "note" }, newestOf(view))] : []);
     hideCovered(label);
     const input = document.getElementById("step-input");
-    if (document.activeElement !== input) window.dash_clientside.set_props("step-input", { value: String(shownStep) });
+    if (document.activeElement !== input) ds.typeInto("step-input", ds.count(shownStep));
     document.getElementById("step-of").textContent = `of ${ds.count(end)}`;
     const pinned = view.pins.includes(shownStep);
     document.getElementById("pin").setAttribute("aria-pressed", pinned ? "true" : "false");
@@ -75,6 +75,20 @@
     const follow = nearest >= view.last && view.runs.some((run) => run.status === "live");
     ds.change({ step: follow ? null : nearest });
   };
+  /** Go to the step that was typed; what is no step is refused and taken back. */
+  ds.takeStep = (box) => {
+    const text = box.value.trim();
+    const { last, runs } = ds.resolve();
+    const step = /^\d{1,15}$/.test(text.replaceAll(",", "")) ? Number(text.replaceAll(",", "")) : null;
+    box.blur();
+    if (step === null) ds.notify(`“${text}” is no step: type a whole number from 0 to ${ds.count(last)}.`);
+    else if (step > last && runs.length) ds.notify(`There is no step ${ds.count(step)} yet: the last is ${ds.count(last)}.`);
+    if (step !== null) ds.goTo(step);
+    ds.tell();
+  };
+  document.addEventListener("focusout", (event) => {
+    if (event.target.id === "step-input") window.requestAnimationFrame(() => ds.tell());
+  });
   ds.goBy = (by) => {
     const view = ds.resolve();
     ds.goTo(ds.stepsAway(view.runs, view.shownStep, by));
