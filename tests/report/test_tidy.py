@@ -103,7 +103,7 @@ def test_every_value_has_the_unit_it_is_shown_in(runs: Runs, tmp_path: Path) -> 
     assert units(tmp_path / "f.csv") == {
         "validation": "nats",
         "state_logrms": "activation",
-        "grad_state_rms": "nats / activation",
+        "grad_write_rms": "nats / activation",
     }
     export("depth-profile", both, tmp_path / "f.csv", quantity="state_logrms", mode="difference")
     assert units(tmp_path / "f.csv") == {"state_logrms": "log2(ratio)"}

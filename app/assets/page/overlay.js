@@ -33,6 +33,12 @@
     return sorted;
   };
 
+  /** A name with what tells it apart in brackets: the brackets stay whole, what is in front of them gives way. */
+  const endName = (text) => {
+    const [, name, apart] = /^(.*?)( \([^()]*\))?$/.exec(text);
+    return [make("span", { class: "end-name" }, name), ...(apart ? [make("span", { class: "end-apart" }, apart)] : [])];
+  };
+
   const endLabels = (gd) => {
     const { labels, focus } = gd.layout.meta;
     const { xaxis, yaxis } = gd._fullLayout;
@@ -46,7 +52,7 @@
     return spread(placed, yaxis._offset, yaxis._offset + yaxis._length).map((label) =>
       make("span", { class: "end-label", "data-run": label.run, style: { left: px(left), top: px(label.y), "max-width": px(gd._fullLayout.width - left - 2) } },
         make("span", { class: "end-dash", style: { background: label.slot ? ds.colour(label.slot) : label.run ? "var(--run-control)" : "var(--text-muted)" } }),
-        make("span", { class: "end-name" }, label.text)));
+        ...endName(label.text)));
   };
 
   const bandNames = (gd) => {
