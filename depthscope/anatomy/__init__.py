@@ -6,17 +6,21 @@ from depthscope.anatomy.error import AnatomyError
 from depthscope.anatomy.finding import Check
 from depthscope.anatomy.groups import parameter_groups
 from depthscope.anatomy.layout import layout_of
-from depthscope.anatomy.ports import port_value
-from depthscope.anatomy.wrappers import unwrap
+from depthscope.anatomy.ports import floating, follow, port_value, replaced
+from depthscope.anatomy.wrappers import is_compiled_inside, unwrap
 
 __all__ = [
     "Anatomy",
     "AnatomyError",
     "Candidate",
     "Check",
+    "floating",
+    "follow",
     "inspect_model",
+    "is_compiled_inside",
     "layout_of",
     "parameter_groups",
     "port_value",
+    "replaced",
     "unwrap",
 ]

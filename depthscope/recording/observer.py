@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from depthscope.marks import DepthAxis, Mixer
 from depthscope.probes import Activation, Probe, Site, SiteKind
+from depthscope.recording.arming import Arming
 from depthscope.recording.merge import Visit
 
 
@@ -39,11 +40,16 @@ class Observer:
     """Visits every probe at every site, while `live` is set; keeps nothing of a forward once it ends."""
 
     def __init__(
-        self, axis: DepthAxis, probes: Sequence[Probe], parameters: Mapping[str, nn.Parameter]
+        self,
+        axis: DepthAxis,
+        probes: Sequence[Probe],
+        parameters: Mapping[str, nn.Parameter],
+        arming: Arming,
     ) -> None:
         self.axis = axis
         self.probes = tuple(probes)
         self.parameters = parameters
+        self.arming = arming
         self.live = False
         self.low_precision = False
         """Some port showed an fp16 or bf16 tensor."""
@@ -90,7 +96,7 @@ class Observer:
         if self.live and not completed:
             self.generations.pop()
         elif self.live and "slow" in self.streams and len(self.generations) == 1:
-            self._see_parameters()
+            self.see_parameters(self.generations[-1])
         self.live = False
         self.forget()
 
@@ -181,8 +187,26 @@ class Observer:
             direct |= {"embedding": self._outer[1]["carry"], "state": seen}
             self._visit(self._site("outer_direct", 0), direct, measured="state")
 
+    def see_parameters(self, generation: Generation) -> None:
+        """Reduce what the slow stream records of parameters themselves: queries and gates."""
+        for mixer in self.axis.mixers:
+            if mixer.query is not None:
+                query = self.parameters[mixer.query].detach()
+                if mixer.key_norm is not None:
+                    query = query * self.parameters[mixer.key_norm].detach()
+                site = self._site("query", mixer.target - 1)
+                self._visit(site, {"query": Activation(query)}, generation=generation)
+        for block in self.axis.outer:
+            gates = [name for name in (block.read_gate, block.write_gate) if name is not None]
+            if len(gates) == 2:
+                values = torch.cat([self.parameters[name].detach().reshape(1) for name in gates])
+                site = self._site("gates", block.index - 1)
+                self._visit(site, {"gates": Activation(values)}, generation=generation)
+
     def see_parameter_gradients(self, gradients: Mapping[str, Tensor]) -> None:
         """Reduce the gradients as they stand; they belong to the step as a whole."""
+        if self.arming.traced_root and "slow" in self.streams and not self.whole_step.visits:
+            self.see_parameters(self.whole_step)  # no end of a forward was seen, and this is before the update
         if "fast" in self.streams and gradients:
             seen = {name: Activation(gradient) for name, gradient in gradients.items()}
             self._visit(self._site("parameters", 0), seen, generation=self.whole_step)
@@ -201,20 +225,6 @@ class Observer:
 
     def _fresh(self, layer: int) -> str | None:
         return self.axis.sublayers[layer - 1].fresh
-
-    def _see_parameters(self) -> None:
-        for mixer in self.axis.mixers:
-            if mixer.query is not None:
-                query = self.parameters[mixer.query].detach()
-                if mixer.key_norm is not None:
-                    query = query * self.parameters[mixer.key_norm].detach()
-                site = self._site("query", mixer.target - 1)
-                self._visit(site, {"query": Activation(query)})
-        for block in self.axis.outer:
-            gates = [name for name in (block.read_gate, block.write_gate) if name is not None]
-            if len(gates) == 2:
-                values = torch.cat([self.parameters[name].detach().reshape(1) for name in gates])
-                self._visit(self._site("gates", block.index - 1), {"gates": Activation(values)})
 
     def _site(self, kind: SiteKind, position: int) -> Site:
         key = (kind, position)

@@ -32,11 +32,14 @@ from depthscope.probes import (
 from depthscope.quantities import DepthLayout
 from depthscope.recording import hooks
 from depthscope.recording.assemble import Assembler
+from depthscope.recording.arming import Arming
 from depthscope.recording.handover import Handover
+from depthscope.recording.ledger import Ledger, expand
 from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
+from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
 from depthscope.store import RunWriter
 
@@ -58,6 +61,7 @@ NEEDS = {
     "skipped": _NO_SCALER,
     "learning_rate": "no step of an optimizer was seen",
     "peak_memory": "no CUDA device is in use",
+    "tokens": "the module that the loop calls is compiled, so its positions are not counted: use step(tokens=...)",
     "step_seconds": "",  # come with the second row
     "recording_seconds": "",
     **{name: _NO_GRADIENTS for name in ParameterGradient.quantities},
@@ -99,6 +103,7 @@ class Session:
         every: Mapping[str, Schedule],
         probes: Sequence[Probe] | None,
         guard: hooks.Guard,
+        arming: Arming,
     ) -> None:
         axis = anatomy.axis
         if axis is None:
@@ -108,7 +113,9 @@ class Session:
         self.layout: DepthLayout = layout_of(axis, model)
         shown = default_probes(axis, model) if probes is None else tuple(probes)
         checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck())
-        self.observer = Observer(axis, (*shown, *checks), dict(model.named_parameters()))
+        self.observer = Observer(axis, (*shown, *checks), dict(model.named_parameters()), arming)
+        plan = TracePlan(axis, shown, self.layout.outer_width, arming)
+        self._ledger = Ledger(plan.accumulators, arming)
         self.every = every
         self.missing = absent(shown, self.layout)
         self.error: Exception | None = None
@@ -137,14 +144,14 @@ class Session:
             self.observer.probes, self.layout, shapes, self.writer, self._withdraw, self._count
         )
         self.handover = Handover(self._consume, description.name)
-        self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard)
+        self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard, plan.roles)
         close_at_exit(self)
 
     # --- the training thread ----------------------------------------------------------------------------
 
     def submit_row(self, step: int, generations: Sequence[Generation], facts: Mapping[str, Value]) -> None:
         """Hand over the step's moments with the `facts` that are known."""
-        observer = self.observer
+        observer, arming = self.observer, self.observer.arming
         on_device, on_host = split(facts)
         packet = Packet(
             stream_rows=observer.streams,
@@ -154,12 +161,16 @@ class Session:
             widths=tuple(width for each in generations for width in each.widths),
             device_scalars=tuple(on_device),
             host_scalars=on_host,
-            low_precision=observer.low_precision,
+            traced=self._ledger.accumulators if arming.traced else (),
+            low_precision=observer.low_precision or arming.low_precision,
         )
         scalars = [tensor for each in generations for tensor in each.scalars]
         vectors = [tensor for each in generations for tensor in each.vectors]
-        self._submit(packet, scalars, [*vectors, *on_device.values()])
+        traced = [self._ledger.pack()] if arming.traced else []
+        self._submit(packet, scalars, [*vectors, *on_device.values(), *traced])
         observer.checking = False
+        if arming.traced:
+            self._ledger.clear()
 
     def submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
         """Hand over values under the user's own names."""
@@ -199,7 +210,7 @@ class Session:
 
     def _consume(self, packet: Packet, flat: Array) -> None:
         try:
-            self._assemble(packet, flat)
+            self._assemble(*expand(packet, flat))
             if "fast" in packet.stream_rows:
                 self._rows += 1
                 if self._rows == SILENT_AFTER:
