@@ -7,7 +7,7 @@ from depthscope.anatomy.finding import Check
 from depthscope.anatomy.groups import parameter_groups
 from depthscope.anatomy.layout import layout_of
 from depthscope.anatomy.ports import floating, follow, port_value, replaced
-from depthscope.anatomy.wrappers import is_compiled_inside, unwrap
+from depthscope.anatomy.wrappers import unwrap
 
 __all__ = [
     "Anatomy",
@@ -17,7 +17,6 @@ __all__ = [
     "floating",
     "follow",
     "inspect_model",
-    "is_compiled_inside",
     "layout_of",
     "parameter_groups",
     "port_value",

@@ -58,7 +58,8 @@ class Accumulator:
 
     def add(self, seen: Mapping[str, Activation], counted: Activation, gate: Tensor | None) -> None:
         """Add the moments of `seen` where `gate` is above 0, or anyway. Traced into the graph."""
-        sums, maxima = [], []
+        sums: list[Tensor] = []
+        maxima: list[Tensor] = []
         for probe, largest in self.probes:
             for name, value in probe.moments(self.site, seen).items():
                 (maxima if name in largest else sums).append(value.reshape(-1))
@@ -79,7 +80,10 @@ class Accumulator:
         tokens = float(numbers[end - 2])
         width = round(float(numbers[end - 1]) / tokens) if tokens else 0
         values = [
-            [numbers[end + at : end + at + size] if largest else numbers[at : at + size] for largest, at, size in held]
+            [
+                numbers[end + at : end + at + size] if largest else numbers[at : at + size]
+                for largest, at, size in held
+            ]
             for held in self._places
         ]
         return round(tokens), width, values

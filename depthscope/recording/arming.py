@@ -31,6 +31,8 @@ class Arming:
         """The module that the loop calls is itself compiled code."""
         self.low_precision = False
         """Compiled code passed an fp16 or bf16 tensor at some port."""
+        self.spoiled = False
+        """A forward failed after others of the same step had been added up in compiled code."""
         keep_address(self.gate, self.counted)
 
     def set(self, streams: frozenset[str]) -> None:
@@ -40,11 +42,16 @@ class Arming:
         """Begin a forward of a compiled root; traced into its graph."""
         if not in_region():
             self.traced_root = True
-        if (self.fast or self.slow) and module.training and torch.is_grad_enabled():
+        if not (self.fast or self.slow):
+            return
+        self.gate.zero_()  # also after a forward that never ended
+        if module.training and torch.is_grad_enabled():
             self.gate.fill_(1.0)
             first = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
             if first is not None:
-                entries = torch.ones_like(first if not first.is_floating_point() else first[..., 0], dtype=torch.float32)
+                entries = torch.ones_like(
+                    first if not first.is_floating_point() else first[..., 0], dtype=torch.float32
+                )
                 self.counted.add_(torch.stack([torch.ones_like(entries.sum()), entries.sum()]))
 
     def leave(self) -> None:

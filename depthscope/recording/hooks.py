@@ -47,7 +47,9 @@ class _PortHook(ModelHook):
     ) -> None:
         self.observer, self.guard, self.shown, self.traced = observer, guard, shown, traced
 
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any = None) -> Any:
+    def __call__(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any = None
+    ) -> Any:
         if torch.compiler.is_compiling():
             return self.traced(args, kwargs, output) if self.traced is not None else None
         if self.shown and self.observer.watching:

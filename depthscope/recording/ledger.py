@@ -61,6 +61,6 @@ def expand(packet: Packet, flat: Array) -> tuple[Packet, Array]:
     if not known.get("loss_tokens"):
         known["loss_tokens"] = float(positions)
     expanded = replace(
-        packet, visits=tuple(visits), tokens=tuple(tokens), widths=tuple(widths), host_scalars=known, traced=()
+        packet, visits=tuple(visits), tokens=tuple(tokens), widths=tuple(widths), host_scalars=known
     )
     return expanded, np.concatenate([*scalars, *vectors, eager[ends:]])

@@ -17,7 +17,17 @@ from depthscope.recording.merge import Visit
 class Generation:
     """The moments of one training forward and of the backward that follows it."""
 
-    __slots__ = ("expected", "fired", "positions", "scalars", "tokens", "vectors", "visits", "widths")
+    __slots__ = (
+        "expected",
+        "fired",
+        "first_read",
+        "positions",
+        "scalars",
+        "tokens",
+        "vectors",
+        "visits",
+        "widths",
+    )
 
     def __init__(self) -> None:
         self.visits: list[Visit] = []
@@ -27,6 +37,8 @@ class Generation:
         self.widths: list[int] = []
         self.positions = 0
         """Token positions that the model was called with."""
+        self.first_read = False
+        """Layer 1's read was seen itself."""
         self.expected = 0
         self.fired = 0
 
@@ -123,6 +135,7 @@ class Observer:
     # --- what the ports show ----------------------------------------------------------------------------
 
     def see_embedding(self, seen: Activation, tensor: Tensor) -> None:
+        self._hook_first_read(tensor)
         self._visit(self._site("embedding", 0), {"embedding": seen})
 
     def see_read(self, layer: int, seen: Activation, tensor: Tensor) -> None:
@@ -206,7 +219,9 @@ class Observer:
     def see_parameter_gradients(self, gradients: Mapping[str, Tensor]) -> None:
         """Reduce the gradients as they stand; they belong to the step as a whole."""
         if self.arming.traced_root and "slow" in self.streams and not self.whole_step.visits:
-            self.see_parameters(self.whole_step)  # no end of a forward was seen, and this is before the update
+            self.see_parameters(
+                self.whole_step
+            )  # no end of a forward was seen, and this is before the update
         if "fast" in self.streams and gradients:
             seen = {name: Activation(gradient) for name, gradient in gradients.items()}
             self._visit(self._site("parameters", 0), seen, generation=self.whole_step)
@@ -235,10 +250,27 @@ class Observer:
         return self._sites[key]
 
     def _hook_read(self, layer: int, tensor: Tensor) -> None:
+        if layer == 1:
+            self.generations[-1].first_read = True
         sites = [self._site("read_gradient", layer - 1)]
         if layer - 1 in self._state_is_next_read:
             sites.append(self._site("write_gradient", layer - 2))
         self._hook_gradient(tensor, *sites)
+
+    def _hook_first_read(self, embedding: Tensor) -> None:
+        """Stand in for the first read of a plain stack, which is the embedding, when compiled code holds it."""
+        if 1 in self._mixers or self.axis.outer or not embedding.requires_grad or not torch.is_grad_enabled():
+            return
+        if "fast" not in self.streams or not self.live:
+            return
+        generation, site = self.generations[-1], self._site("read_gradient", 0)
+
+        def reduce(gradient: Tensor) -> None:
+            if not generation.first_read:
+                seen = {"gradient": Activation(gradient)}
+                self._visit(site, seen, generation=generation, measured="gradient")
+
+        embedding.register_hook(reduce)  # type: ignore[no-untyped-call]
 
     def _hook_gradient(self, tensor: Tensor, *sites: Site) -> None:
         """Reduce the tensor's gradient when it comes.

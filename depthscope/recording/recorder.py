@@ -312,6 +312,8 @@ class Recorder:
             return
         self._session.observer.end_forward(completed=self._forward_completed)
         self._arming.gate.zero_()
+        if not self._forward_completed:
+            self._session.forward_failed()
         if self._scaler is not None and self._scaler.is_enabled():
             # Now: after a skipped step update() has halved it before the row is made.
             self._loss_scale = _scale_of(self._scaler)

@@ -18,7 +18,7 @@ class _Tap(torch.autograd.Function):
         return tensor.view_as(tensor)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         # A recomputation makes a second tensor, and only one of the two gets a gradient: nothing counts twice.
         seen = Activation(gradient)
         for accumulator in ctx.accumulators:

@@ -45,7 +45,9 @@ class Link:
 class Role(Protocol):
     """What is done with the tensor at a port; returns the tensor to go on with, or None to leave it."""
 
-    def __call__(self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any: ...
 
 
 class TracedPorts:
@@ -124,7 +126,9 @@ class SeeAlone(_Adds):
         super().__init__(arming)
         self.kind, self.pair = kind, pair
 
-    def __call__(self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
         self.add(self.pair, {self.kind: seen}, seen)
 
 
@@ -134,7 +138,9 @@ class KeepRead:
     def __init__(self, link: Link) -> None:
         self.link = link
 
-    def __call__(self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
         if not in_region():
             self.link.put(tensor)
 
@@ -145,7 +151,9 @@ class CarryRead:
     def __init__(self, port: Port) -> None:
         self.port = port
 
-    def __call__(self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
         if in_region():
             setattr(tensor, _READ, port_value(self.port, args, kwargs, None))
 
@@ -157,7 +165,9 @@ class SeeWrite(_Adds):
         super().__init__(arming)
         self.alone, self.joint, self.read, self.later = alone, joint, read, later
 
-    def __call__(self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
         read = _carried(args, kwargs) if in_region() else self.read.take()
         if read is None:
             self.add(self.alone, {"write": seen}, seen)
@@ -174,7 +184,9 @@ class SeeMix(_Adds):
         super().__init__(arming)
         self.mix, self.mixed_write, self.write = mix, mixed_write, write
 
-    def __call__(self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
         write = None if self.write is None or in_region() else self.write.take()
         weights, sources = tensor.detach(), args[0].detach()
         read = Activation((weights.unsqueeze(-1) * sources).sum(0).to(sources.dtype))
@@ -183,7 +195,9 @@ class SeeMix(_Adds):
         self.add(self.mix, parts, read)
         if write is not None:
             newest = Activation(weights[-1])
-            self.add(self.mixed_write, {"write": Activation(write), "next_read": read, "weight": newest}, read)
+            self.add(
+                self.mixed_write, {"write": Activation(write), "next_read": read, "weight": newest}, read
+            )
 
 
 class KeepOuter:
@@ -192,7 +206,9 @@ class KeepOuter:
     def __init__(self, arming: Arming, *links: Link) -> None:
         self.arming, self.links = arming, links
 
-    def __call__(self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
         if self.arming.slow and not in_region():
             for link in self.links:
                 link.put(tensor)
@@ -205,7 +221,9 @@ class SeeBoundary(_Adds):
         super().__init__(arming)
         self.pair, self.carry, self.read, self.write = pair, carry, read, write
 
-    def __call__(self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
         if not self.arming.slow or in_region():
             return
         carry, read, write = self.carry.take(), self.read.take(), self.write.take()
@@ -221,12 +239,18 @@ class SeeDirect(_Adds):
         super().__init__(arming)
         self.pair, self.embedding, self.boundaries = pair, embedding, boundaries
 
-    def __call__(self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
         if not self.arming.slow or in_region():
             return
         embedding, boundaries = self.embedding.take(), [link.take() for link in self.boundaries]
         if embedding is not None and all(boundary is not None for boundary in boundaries):
-            parts = {f"boundary {index + 1}": Activation(held) for index, held in enumerate(boundaries) if held is not None}
+            parts = {
+                f"boundary {index + 1}": Activation(held)
+                for index, held in enumerate(boundaries)
+                if held is not None
+            }
             self.add(self.pair, {**parts, "embedding": Activation(embedding), "state": seen}, seen)
 
 
@@ -236,7 +260,9 @@ class TapGradient:
     def __init__(self, arming: Arming, accumulators: tuple[Accumulator, ...]) -> None:
         self.arming, self.accumulators = arming, accumulators
 
-    def __call__(self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor | None:
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Tensor | None:
         if self.arming.fast and torch.is_grad_enabled() and tensor.requires_grad:
             return tap(tensor, self.accumulators)
         return None
