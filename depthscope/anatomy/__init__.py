@@ -6,7 +6,7 @@ from depthscope.anatomy.error import AnatomyError
 from depthscope.anatomy.finding import Check
 from depthscope.anatomy.groups import parameter_groups
 from depthscope.anatomy.layout import layout_of
-from depthscope.anatomy.ports import port_value
+from depthscope.anatomy.ports import floating, follow, port_value, replaced
 from depthscope.anatomy.wrappers import unwrap
 
 __all__ = [
@@ -14,9 +14,12 @@ __all__ = [
     "AnatomyError",
     "Candidate",
     "Check",
+    "floating",
+    "follow",
     "inspect_model",
     "layout_of",
     "parameter_groups",
     "port_value",
+    "replaced",
     "unwrap",
 ]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from depthscope.probes import Array, Probe, Row
 from depthscope.quantities import QUANTITIES, DepthLayout
+from depthscope.recording.identities import mix_gap, write_gap
 from depthscope.recording.merge import MergePlan, positions_of
 from depthscope.recording.packet import Packet
 
@@ -90,12 +91,11 @@ class Assembler:
             )
             values |= self.probes[index].finish(moments, row)
         tolerance = LOW_PRECISION_TOLERANCE if packet.low_precision else TOLERANCE
-        self._check(
-            "layer", values.pop("residual_gap", None), tolerance, "read + write does not give the state"
-        )
-        self._check(
-            "target", values.pop("mix_gap", None), tolerance, "the mixed sources do not give the read"
-        )
+        added, mixed = values.pop("residual_gap", None), values.pop("mix_gap", None)
+        if packet.traced:
+            added, mixed = write_gap(merged, self.layout), mix_gap(merged)
+        self._check("layer", added, tolerance, "read + write does not give the state")
+        self._check("target", mixed, tolerance, "the mixed sources do not give the read")
         for held in tokens:
             for kind, counts in held.items():
                 self._count(kind, counts)

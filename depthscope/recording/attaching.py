@@ -16,11 +16,6 @@ def checked_model(model: nn.Module) -> nn.Module:
         raise TypeError(
             f"model is a {type(model).__name__}; expected the torch.nn.Module that the loop calls"
         )
-    if type(model).__name__ == "OptimizedModule":
-        raise ValueError(
-            "the model is compiled, and this version records eager code only: give the recorder the module itself "
-            "and train it without torch.compile"
-        )
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         ranks = torch.distributed.get_world_size()
         if ranks > 1:

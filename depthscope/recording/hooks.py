@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -15,6 +14,7 @@ from depthscope.anatomy import port_value
 from depthscope.marks import Port
 from depthscope.probes import Activation
 from depthscope.recording.observer import Observer
+from depthscope.recording.traced import Role, TracedPorts, full_precision
 
 Show: TypeAlias = Callable[[Activation, Tensor], None]
 Guard: TypeAlias = Callable[[Callable[[], None]], None]
@@ -36,16 +36,27 @@ class ModelHook:
 
 
 class _PortHook(ModelHook):
-    """Shows the tensors at the ports of one side of one module."""
+    """Shows the tensors at the ports of one side of one module, to the observer or within a trace."""
 
-    def __init__(self, observer: Observer, guard: Guard, side: str, shown: Mapping[Port, list[Show]]) -> None:
-        self.observer, self.guard, self.shown = observer, guard, shown
-        self.output = side == "output"
+    def __init__(
+        self,
+        observer: Observer,
+        guard: Guard,
+        shown: Mapping[Port, list[Show]],
+        traced: TracedPorts | None,
+    ) -> None:
+        self.observer, self.guard, self.shown, self.traced = observer, guard, shown, traced
 
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], last: Any) -> None:
-        if not self.observer.watching or torch.compiler.is_compiling():
-            return
-        kwargs, output = ({}, last) if self.output else (last, None)
+    def __call__(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any = None
+    ) -> Any:
+        if torch.compiler.is_compiling():
+            return self.traced(args, kwargs, output) if self.traced is not None else None
+        if self.shown and self.observer.watching:
+            self._show(args, kwargs, output)
+        return None
+
+    def _show(self, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
 
         def show() -> None:
             for port, actions in self.shown.items():
@@ -54,7 +65,7 @@ class _PortHook(ModelHook):
                     continue
                 self.observer.low_precision |= tensor.dtype in (torch.float16, torch.bfloat16)
                 seen = Activation(tensor)
-                with _full_precision(tensor):
+                with full_precision(tensor):
                     for action in actions:
                         action(seen, tensor)
 
@@ -72,32 +83,38 @@ class _MixerHook(ModelHook):
             return
 
         def show() -> None:
-            with _full_precision(output):
+            with full_precision(output):
                 self.observer.see_mix(self.target, args[0], output)
 
         self.guard(show)
 
 
-def _full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
-    """Autocast off: it would run inner products in bf16."""
-    device = tensor.device.type
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+def attach(
+    observer: Observer, model: nn.Module, guard: Guard, roles: Mapping[Port, Sequence[Role]]
+) -> list[RemovableHandle]:
+    """Register the hooks of every port of the observer's axis on `model` (unwrapped); return their handles.
 
-
-def attach(observer: Observer, model: nn.Module, guard: Guard) -> list[RemovableHandle]:
-    """Register the hooks of every port of the observer's axis on `model` (unwrapped); return their handles."""
+    `roles` say what is done at each port inside compiled code.
+    """
     handles: list[RemovableHandle] = []
     places: defaultdict[tuple[str, str], defaultdict[Port, list[Show]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for port, show in _shows(observer):
         places[port.module, port.side][port].append(show)
-    for (path, side), shown in places.items():
-        module, port_hook = model.get_submodule(path), _PortHook(observer, guard, side, shown)
+    traced: defaultdict[tuple[str, str], list[tuple[Port, tuple[Role, ...]]]] = defaultdict(list)
+    for port, acting in roles.items():
+        traced[port.module, port.side].append((port, tuple(acting)))
+    for path, side in dict.fromkeys((*places, *traced)):
+        ports = traced.get((path, side))
+        hook = _PortHook(
+            observer, guard, places[path, side], TracedPorts(observer.arming, tuple(ports)) if ports else None
+        )
+        module = model.get_submodule(path)
         if side == "input":
-            handles.append(module.register_forward_pre_hook(port_hook, with_kwargs=True))
+            handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
         else:
-            handles.append(module.register_forward_hook(port_hook))
+            handles.append(module.register_forward_hook(hook, with_kwargs=True))
     for mixer in observer.axis.mixers:
         mixer_hook = _MixerHook(observer, guard, mixer.target)
         handles.append(model.get_submodule(mixer.module).register_forward_hook(mixer_hook))

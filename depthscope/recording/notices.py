@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from depthscope.recording.values import Value, not_one_number
 
 NO_FORWARD = (
-    "no training forward of the module was seen before this step(). A compiled module does not call the recorder's "
-    "hooks, and this version records eager code only: train without torch.compile, and call the module that was "
-    "given to the recorder"
+    "no training forward of the module was seen before this step(): call the module that was given to the recorder. "
+    "One that was compiled and has run before the recorder was attached goes on without its hooks: attach first, or "
+    "call torch.compiler.reset(); and give example=, since compiled code can't show its depth axis"
 )
 NO_OPTIMIZER_STEP = (
     "no step of the optimizer was seen before this step(), so gradients are left out of its row: call "

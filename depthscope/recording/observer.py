@@ -10,13 +10,24 @@ from torch import Tensor, nn
 
 from depthscope.marks import DepthAxis, Mixer
 from depthscope.probes import Activation, Probe, Site, SiteKind
+from depthscope.recording.arming import Arming
 from depthscope.recording.merge import Visit
 
 
 class Generation:
     """The moments of one training forward and of the backward that follows it."""
 
-    __slots__ = ("expected", "fired", "positions", "scalars", "tokens", "vectors", "visits", "widths")
+    __slots__ = (
+        "expected",
+        "fired",
+        "first_read",
+        "positions",
+        "scalars",
+        "tokens",
+        "vectors",
+        "visits",
+        "widths",
+    )
 
     def __init__(self) -> None:
         self.visits: list[Visit] = []
@@ -26,6 +37,8 @@ class Generation:
         self.widths: list[int] = []
         self.positions = 0
         """Token positions that the model was called with."""
+        self.first_read = False
+        """Layer 1's read was seen itself."""
         self.expected = 0
         self.fired = 0
 
@@ -39,11 +52,16 @@ class Observer:
     """Visits every probe at every site, while `live` is set; keeps nothing of a forward once it ends."""
 
     def __init__(
-        self, axis: DepthAxis, probes: Sequence[Probe], parameters: Mapping[str, nn.Parameter]
+        self,
+        axis: DepthAxis,
+        probes: Sequence[Probe],
+        parameters: Mapping[str, nn.Parameter],
+        arming: Arming,
     ) -> None:
         self.axis = axis
         self.probes = tuple(probes)
         self.parameters = parameters
+        self.arming = arming
         self.live = False
         self.low_precision = False
         """Some port showed an fp16 or bf16 tensor."""
@@ -90,7 +108,7 @@ class Observer:
         if self.live and not completed:
             self.generations.pop()
         elif self.live and "slow" in self.streams and len(self.generations) == 1:
-            self._see_parameters()
+            self.see_parameters(self.generations[-1])
         self.live = False
         self.forget()
 
@@ -117,6 +135,7 @@ class Observer:
     # --- what the ports show ----------------------------------------------------------------------------
 
     def see_embedding(self, seen: Activation, tensor: Tensor) -> None:
+        self._hook_first_read(tensor)
         self._visit(self._site("embedding", 0), {"embedding": seen})
 
     def see_read(self, layer: int, seen: Activation, tensor: Tensor) -> None:
@@ -181,8 +200,28 @@ class Observer:
             direct |= {"embedding": self._outer[1]["carry"], "state": seen}
             self._visit(self._site("outer_direct", 0), direct, measured="state")
 
+    def see_parameters(self, generation: Generation) -> None:
+        """Reduce what the slow stream records of parameters themselves: queries and gates."""
+        for mixer in self.axis.mixers:
+            if mixer.query is not None:
+                query = self.parameters[mixer.query].detach()
+                if mixer.key_norm is not None:
+                    query = query * self.parameters[mixer.key_norm].detach()
+                site = self._site("query", mixer.target - 1)
+                self._visit(site, {"query": Activation(query)}, generation=generation)
+        for block in self.axis.outer:
+            gates = [name for name in (block.read_gate, block.write_gate) if name is not None]
+            if len(gates) == 2:
+                values = torch.cat([self.parameters[name].detach().reshape(1) for name in gates])
+                site = self._site("gates", block.index - 1)
+                self._visit(site, {"gates": Activation(values)}, generation=generation)
+
     def see_parameter_gradients(self, gradients: Mapping[str, Tensor]) -> None:
         """Reduce the gradients as they stand; they belong to the step as a whole."""
+        if self.arming.traced_root and "slow" in self.streams and not self.whole_step.visits:
+            self.see_parameters(
+                self.whole_step
+            )  # no end of a forward was seen, and this is before the update
         if "fast" in self.streams and gradients:
             seen = {name: Activation(gradient) for name, gradient in gradients.items()}
             self._visit(self._site("parameters", 0), seen, generation=self.whole_step)
@@ -202,20 +241,6 @@ class Observer:
     def _fresh(self, layer: int) -> str | None:
         return self.axis.sublayers[layer - 1].fresh
 
-    def _see_parameters(self) -> None:
-        for mixer in self.axis.mixers:
-            if mixer.query is not None:
-                query = self.parameters[mixer.query].detach()
-                if mixer.key_norm is not None:
-                    query = query * self.parameters[mixer.key_norm].detach()
-                site = self._site("query", mixer.target - 1)
-                self._visit(site, {"query": Activation(query)})
-        for block in self.axis.outer:
-            gates = [name for name in (block.read_gate, block.write_gate) if name is not None]
-            if len(gates) == 2:
-                values = torch.cat([self.parameters[name].detach().reshape(1) for name in gates])
-                self._visit(self._site("gates", block.index - 1), {"gates": Activation(values)})
-
     def _site(self, kind: SiteKind, position: int) -> Site:
         key = (kind, position)
         if key not in self._sites:
@@ -225,10 +250,27 @@ class Observer:
         return self._sites[key]
 
     def _hook_read(self, layer: int, tensor: Tensor) -> None:
+        if layer == 1:
+            self.generations[-1].first_read = True
         sites = [self._site("read_gradient", layer - 1)]
         if layer - 1 in self._state_is_next_read:
             sites.append(self._site("write_gradient", layer - 2))
         self._hook_gradient(tensor, *sites)
+
+    def _hook_first_read(self, embedding: Tensor) -> None:
+        """Stand in for the first read of a plain stack, which is the embedding, when compiled code holds it."""
+        if 1 in self._mixers or self.axis.outer or not embedding.requires_grad or not torch.is_grad_enabled():
+            return
+        if "fast" not in self.streams or not self.live:
+            return
+        generation, site = self.generations[-1], self._site("read_gradient", 0)
+
+        def reduce(gradient: Tensor) -> None:
+            if not generation.first_read:
+                seen = {"gradient": Activation(gradient)}
+                self._visit(site, seen, generation=generation, measured="gradient")
+
+        embedding.register_hook(reduce)  # type: ignore[no-untyped-call]
 
     def _hook_gradient(self, tensor: Tensor, *sites: Site) -> None:
         """Reduce the tensor's gradient when it comes.

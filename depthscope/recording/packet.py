@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from depthscope.recording.accumulator import Accumulator
 from depthscope.recording.merge import Visit
 
 
@@ -22,5 +23,7 @@ class Packet:
     device_scalars: tuple[str, ...] = ()
     """Names of values that stayed on the device until now: loss, loss_scale, metrics."""
     host_scalars: Mapping[str, float]
+    traced: tuple[Accumulator, ...] = ()
+    """What compiled code added up: its numbers end the vector, each accumulator's sums and maxima, then two counts."""
     low_precision: bool = False
     """Some activation was fp16 or bf16: checks of identities get the wider tolerance."""

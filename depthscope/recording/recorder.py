@@ -17,6 +17,7 @@ from torch.utils.hooks import RemovableHandle
 from depthscope.anatomy import Anatomy, inspect_model, unwrap
 from depthscope.probes import Probe
 from depthscope.recording import registry
+from depthscope.recording.arming import Arming
 from depthscope.recording.attaching import (
     check_resume,
     checked_model,
@@ -100,6 +101,7 @@ class Recorder:
         self._anatomy = anatomy if anatomy is not None else inspect_model(model, example)
         self._probes, self._scaler = probes, scaler
         self._session: Session | None = None
+        self._arming = Arming(self._inner)
         self._failure: str | None = None
         self._inert = False
         self._notices = Notices()
@@ -115,7 +117,7 @@ class Recorder:
         if self._anatomy.settled:
             self._open_session()
         self._handles: list[RemovableHandle] = [
-            *attach_root(model, self),
+            *attach_root(model, self, self._arming),
             *self._optimizers.attach(),
         ]
         self._forward_completed = False
@@ -257,7 +259,13 @@ class Recorder:
 
     def _open_session(self) -> None:
         self._session = Session(
-            self._inner, self._anatomy, self._description, self._every, self._probes, self._guarded
+            self._inner,
+            self._anatomy,
+            self._description,
+            self._every,
+            self._probes,
+            self._guarded,
+            self._arming,
         )
         close_at_exit(self)
 
@@ -270,6 +278,7 @@ class Recorder:
             due = {stream for stream, schedule in self._every.items() if schedule.due(self._clock.next)}
             recorded = frozenset(due) & self._session.due_streams
             self._session.observer.streams = frozenset() if self._failure else recorded
+            self._arming.set(self._session.observer.streams)
 
     def before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Called by the root module's hook. A checkpoint's recomputation runs inside a backward and is no forward."""
@@ -296,11 +305,15 @@ class Recorder:
         self._forward_completed = False
         if self._session is not None and self._session.observer.streams:
             self._session.observer.begin_forward(positions)
+            self._arming.gate.fill_(1.0)
 
     def _end_forward(self) -> None:
         if self._session is None or not self._session.observer.live:
             return
         self._session.observer.end_forward(completed=self._forward_completed)
+        self._arming.gate.zero_()
+        if not self._forward_completed:
+            self._session.forward_failed()
         if self._scaler is not None and self._scaler.is_enabled():
             # Now: after a skipped step update() has halved it before the row is made.
             self._loss_scale = _scale_of(self._scaler)
@@ -330,6 +343,9 @@ class Recorder:
         step_tokens = clock.positions if tokens is None else int(tokens)
         self._submit_evaluation()
         session = self._session
+        unseen = self._arming.traced_root and not clock.forwards
+        if unseen:
+            clock.saw_forward(0)
         if not clock.forwards and not self._failure:
             self._notices.say(NO_FORWARD)
         if session is not None:
@@ -340,6 +356,7 @@ class Recorder:
                 if tokens is None:
                     step_tokens = sum(generation.positions for generation in generations)
                 facts = self._facts(started, step_tokens) | {
+                    **({"tokens": None} if unseen and tokens is None else {}),
                     "loss": loss,
                     "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
                     "max_norm": max_norm,

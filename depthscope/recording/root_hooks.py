@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from depthscope.recording.arming import Arming
 from depthscope.recording.hooks import ModelHook
 
 
@@ -21,27 +22,31 @@ class ForwardListener(Protocol):
 
 
 class _Before(ModelHook):
-    def __init__(self, listener: ForwardListener) -> None:
-        self.listener = listener
+    def __init__(self, listener: ForwardListener, arming: Arming) -> None:
+        self.listener, self.arming = listener, arming
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():
+            self.arming.enter(module, args, kwargs)
+        else:
             self.listener.before_forward(module, args, kwargs)
 
 
 class _Then(ModelHook):
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self.tell = tell
+    def __init__(self, tell: Callable[[], None], arming: Arming) -> None:
+        self.tell, self.arming = tell, arming
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        if not torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():
+            self.arming.leave()
+        else:
             self.tell()
 
 
-def attach_root(model: nn.Module, listener: ForwardListener) -> list[RemovableHandle]:
+def attach_root(model: nn.Module, listener: ForwardListener, arming: Arming) -> list[RemovableHandle]:
     """Register the hooks on `model` and return their handles."""
     return [
-        model.register_forward_pre_hook(_Before(listener), with_kwargs=True),
-        model.register_forward_hook(_Then(listener.forward_completed)),
-        model.register_forward_hook(_Then(listener.after_forward), always_call=True),
+        model.register_forward_pre_hook(_Before(listener, arming), with_kwargs=True),
+        model.register_forward_hook(_Then(listener.forward_completed, arming)),
+        model.register_forward_hook(_Then(listener.after_forward, arming), always_call=True),
     ]

@@ -31,12 +31,15 @@ from depthscope.probes import (
 )
 from depthscope.quantities import DepthLayout
 from depthscope.recording import hooks
+from depthscope.recording.arming import Arming
 from depthscope.recording.assemble import Assembler
 from depthscope.recording.handover import Handover
+from depthscope.recording.ledger import Ledger, expand
 from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
+from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
 from depthscope.store import RunWriter
 
@@ -44,6 +47,10 @@ SILENT_AFTER = 3
 """Due steps after which a site that never fired, or fires no more, is named."""
 
 NO_VALUE = "no value came in the first recorded steps"
+NOTHING_SEEN = (
+    "no sublayer was seen in the first recorded step. Compiled code that ran before the recorder was attached goes on "
+    "without its hooks: attach first, or call torch.compiler.reset() after attaching"
+)
 _NO_GRADIENTS = (
     "no parameter had a gradient when they were read: give the recorder the optimizer, or call zero_grad after "
     "recorder.step()"
@@ -58,6 +65,7 @@ NEEDS = {
     "skipped": _NO_SCALER,
     "learning_rate": "no step of an optimizer was seen",
     "peak_memory": "no CUDA device is in use",
+    "tokens": "the module that the loop calls is compiled, so its positions are not counted: use step(tokens=...)",
     "step_seconds": "",  # come with the second row
     "recording_seconds": "",
     **{name: _NO_GRADIENTS for name in ParameterGradient.quantities},
@@ -99,6 +107,7 @@ class Session:
         every: Mapping[str, Schedule],
         probes: Sequence[Probe] | None,
         guard: hooks.Guard,
+        arming: Arming,
     ) -> None:
         axis = anatomy.axis
         if axis is None:
@@ -108,7 +117,9 @@ class Session:
         self.layout: DepthLayout = layout_of(axis, model)
         shown = default_probes(axis, model) if probes is None else tuple(probes)
         checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck())
-        self.observer = Observer(axis, (*shown, *checks), dict(model.named_parameters()))
+        self.observer = Observer(axis, (*shown, *checks), dict(model.named_parameters()), arming)
+        plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming)
+        self._ledger = Ledger(plan.accumulators, arming)
         self.every = every
         self.missing = absent(shown, self.layout)
         self.error: Exception | None = None
@@ -137,14 +148,16 @@ class Session:
             self.observer.probes, self.layout, shapes, self.writer, self._withdraw, self._count
         )
         self.handover = Handover(self._consume, description.name)
-        self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard)
+        self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard, plan.roles)
         close_at_exit(self)
 
     # --- the training thread ----------------------------------------------------------------------------
 
     def submit_row(self, step: int, generations: Sequence[Generation], facts: Mapping[str, Value]) -> None:
         """Hand over the step's moments with the `facts` that are known."""
-        observer = self.observer
+        observer, arming = self.observer, self.observer.arming
+        # Earlier micro-batches of a spoiled step went with the failed one: no number is better than half of one.
+        traced = arming.traced and not arming.spoiled
         on_device, on_host = split(facts)
         packet = Packet(
             stream_rows=observer.streams,
@@ -154,12 +167,17 @@ class Session:
             widths=tuple(width for each in generations for width in each.widths),
             device_scalars=tuple(on_device),
             host_scalars=on_host,
-            low_precision=observer.low_precision,
+            traced=self._ledger.accumulators if traced else (),
+            low_precision=observer.low_precision or arming.low_precision,
         )
         scalars = [tensor for each in generations for tensor in each.scalars]
         vectors = [tensor for each in generations for tensor in each.vectors]
-        self._submit(packet, scalars, [*vectors, *on_device.values()])
+        ledger = [self._ledger.pack()] if traced else []
+        self._submit(packet, scalars, [*vectors, *on_device.values(), *ledger])
         observer.checking = False
+        if arming.traced:
+            self._ledger.clear()
+        arming.spoiled = False
 
     def submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
         """Hand over values under the user's own names."""
@@ -168,6 +186,12 @@ class Session:
             stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
         )
         self._submit(packet, [], list(on_device.values()))
+
+    def forward_failed(self) -> None:
+        """Forget what compiled code added up: part of it belongs to a forward that did not end."""
+        if self.observer.arming.traced:
+            self._ledger.clear()
+            self.observer.arming.spoiled = bool(self.observer.generations)
 
     def _submit(self, packet: Packet, scalars: Sequence[Tensor], more: Sequence[Tensor]) -> None:
         """Pack the numbers into one vector on their device and hand it over; nothing waits."""
@@ -199,9 +223,11 @@ class Session:
 
     def _consume(self, packet: Packet, flat: Array) -> None:
         try:
-            self._assemble(packet, flat)
+            self._assemble(*expand(packet, flat))
             if "fast" in packet.stream_rows:
                 self._rows += 1
+                if self._rows == 1 and not np.any(self._counts.get("write", 0)):
+                    self.warnings.append(NOTHING_SEEN)
                 if self._rows == SILENT_AFTER:
                     self._name_silent_sites()
                     self._name_empty_quantities()
@@ -251,8 +277,8 @@ def _likely_cause(kind: str) -> str:
     if kind == "read":
         return "nothing in front of it requires a gradient, or its module is never called"
     return (
-        "its module is never called in training (the parent bypasses its forward), or was compiled before the "
-        "recorder was attached; this version records eager code"
+        "its module is never called in training (the parent bypasses its forward), or its compiled code ran before "
+        "the recorder was attached (attach first, or call torch.compiler.reset())"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor, nn
 
 from depthscope.recording import Recorder
@@ -37,13 +38,16 @@ def trained(model: nn.Module, steps: int = 20) -> tuple[nn.Module, Tensor, Tenso
     return model, *draw()
 
 
-def record_one(model: nn.Module, inputs: Tensor, targets: Tensor, path: Path, **options: Any) -> Recorder:
-    """Record one optimizer step, whose learning rate is 0 so that the weights stay."""
+def record_one(
+    model: nn.Module, inputs: Tensor, targets: Tensor, path: Path, *, compiled: bool = False, **options: Any
+) -> Recorder:
+    """Record one optimizer step, eager or compiled, whose learning rate is 0 so that the weights stay."""
     optimizer = optimizer_of(model)
     for group in optimizer.param_groups:
         group["lr"] = 0.0
-    with Recorder(model, path, optimizer=optimizer, every={"fast": 1, "slow": 1}, **options) as recorder:
-        loss = loss_of(model, inputs, targets)
+    called = torch.compile(model, fullgraph=True, backend="aot_eager") if compiled else model
+    with Recorder(called, path, optimizer=optimizer, every={"fast": 1, "slow": 1}, **options) as recorder:
+        loss = loss_of(called, inputs, targets)
         loss.backward()
         optimizer.step()
         recorder.step(loss=loss.detach())

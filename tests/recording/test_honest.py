@@ -168,24 +168,6 @@ def test_a_replaced_module_is_named(plain: Plain, tmp_path: Path) -> None:
     assert "stopped firing" in str(open_run(tmp_path / "run").missing)
 
 
-def test_a_module_compiled_after_attaching_is_named_at_the_first_step(plain: Plain, tmp_path: Path) -> None:
-    torch._dynamo.reset()
-    recorder = Recorder(plain.model, tmp_path / "run", optimizer=plain.optimizer)
-    compiled = torch.compile(plain.model, backend="eager")
-    loss = nn.functional.cross_entropy(compiled(plain.inputs).flatten(0, 1), plain.targets.flatten())
-    loss.backward()
-    plain.optimizer.step()
-    with pytest.warns(UserWarning, match="records eager code only"):
-        recorder.step(loss=loss)
-    recorder.close()
-    torch._dynamo.reset()
-
-
-def test_a_compiled_model_is_refused(plain: Plain, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="eager code only"):
-        Recorder(torch.compile(plain.model, backend="eager"), tmp_path / "run")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_activation_checkpointing_changes_no_number(reentrant: bool, plain: Plain, tmp_path: Path) -> None:
     for layer in plain.model.layers:

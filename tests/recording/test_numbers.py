@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from depthscope.store import open_run
 from tests.recording import reference
@@ -25,19 +27,29 @@ def test_the_four_extents_differ() -> None:
 class Recorded:
     """A trained model's one recorded step, and the same step captured by hand."""
 
-    def __init__(self, design: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, design: str, compiled: bool, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         rows = spy_on_rows(monkeypatch)
         self.model, inputs, targets = trained(build(design))
-        self.recorder = record_one(self.model, inputs, targets, path)
+        self.recorder = record_one(self.model, inputs, targets, path, compiled=compiled)
         self.row = rows["fast"][0] | rows.get("slow", {}).get(0, {})
         self.model.zero_grad()
         self.seen = reference.capture(self.model, inputs, targets)
         self.run = open_run(path)
 
 
-@pytest.fixture(params=MODELS)
-def recorded(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    return Recorded(request.param, tmp_path / "run", monkeypatch)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((design, way), id=f"{design}-{way}")
+        for way in ("eager", "compiled")
+        for design in MODELS
+    ],
+)
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+    design, way = request.param
+    torch._dynamo.reset()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield Recorded(design, way == "compiled", tmp_path_factory.mktemp("numbers") / "run", monkeypatch)
 
 
 def close(name: str, found: Any, expected: Any) -> None:

@@ -1,0 +1,88 @@
+"""What the coming forward records, as compiled code sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Arming:
+    """Flags that a trace takes as constants, and the tensors that stand for what changes from call to call.
+
+    The flags change with the number of the step only, so a model compiles once for each of their values. Whether a
+    forward counts (training, gradients enabled, no recomputation) changes within a step: that is `gate`.
+    """
+
+    def __init__(self, root: nn.Module) -> None:
+        self.root = root
+        self.fast = False
+        self.slow = False
+        device = next((parameter.device for parameter in root.parameters()), torch.device("cpu"))
+        self.gate = torch.zeros((), device=device)
+        """1 inside a forward that counts."""
+        self.counted = torch.zeros(2, device=device)
+        """Forwards that compiled code began, and their token positions; eager forwards are counted on the host."""
+        self.traced = False
+        """Compiled code with our hooks in it has run since `forget`."""
+        self.traced_root = False
+        """The module that the loop calls is itself compiled code."""
+        self.low_precision = False
+        """Compiled code passed an fp16 or bf16 tensor at some port."""
+        self.spoiled = False
+        """A forward failed after others of the same step had been added up in compiled code."""
+        keep_address(self.gate, self.counted)
+
+    def set(self, streams: frozenset[str]) -> None:
+        self.fast, self.slow = "fast" in streams, "slow" in streams
+
+    def enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Begin a forward of a compiled root; traced into its graph."""
+        if not in_region():
+            self.traced_root = True
+        if not (self.fast or self.slow):
+            return
+        self.gate.zero_()  # also after a forward that never ended
+        if module.training and torch.is_grad_enabled():
+            self.gate.fill_(1.0)
+            first = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
+            if first is not None:
+                entries = torch.ones_like(
+                    first if not first.is_floating_point() else first[..., 0], dtype=torch.float32
+                )
+                self.counted.add_(torch.stack([torch.ones_like(entries.sum()), entries.sum()]))
+
+    def leave(self) -> None:
+        """End a forward of a compiled root, whether it returned or raised."""
+        if self.fast or self.slow:
+            self.gate.zero_()
+
+    def forget(self) -> None:
+        """Start the next step."""
+        self.traced = self.traced_root = False
+        self.gate.zero_()
+        self.counted.zero_()
+
+
+def keep_address(*tensors: Tensor) -> None:
+    """Promise CUDA graphs that these tensors stay where they are: they are written in place inside of one."""
+    for tensor in tensors:
+        if tensor.device.type == "cuda":
+            torch._dynamo.mark_static_address(tensor)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def in_region() -> bool:
+    """Whether the trace is inside a checkpointed region: no field of a Python object may change there.
+
+    A tensor made inside may still carry an attribute. Where torch does not tell, the answer is the cautious one.
+    """
+    try:
+        from torch._dynamo.symbolic_convert import InstructionTranslator
+
+        tracer = InstructionTranslator.current_tx().output.current_tracer
+        return tracer.parent is not None
+    except Exception:  # noqa: BLE001 - torch's own, and it moves between versions
+        return True
