@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from depthscope.store.chunk import LARGEST_CHUNK, LARGEST_RATIO, decode_chunk
-from depthscope.store.column import FIRST_ROW
+from depthscope.store.column import FIRST_ROW, chunk_name
 from depthscope.store.metadata import DTYPES
 
 Array = npt.NDArray[Any]
@@ -32,13 +32,14 @@ class StoredArray:
     shape: tuple[int, ...]
     """Of one row."""
     chunk_rows: int
+    rows: int
     dtype: np.dtype[Any]
     attributes: Mapping[str, Any]
     first_row: int
 
 
-def describe_array(folder: Path, metadata: Mapping[str, Any]) -> StoredArray:
-    """Parse an array's metadata; ValueError when it is not one that format 1 writes."""
+def describe_array(folder: Path, metadata: Mapping[str, Any], *, over: str = "step") -> StoredArray:
+    """Parse the metadata of an array that grows `over` a dim; ValueError when it is not one that format 1 writes."""
     try:
         rows, *shape = metadata["shape"]
         chunk_rows, *chunk = metadata["chunk_grid"]["configuration"]["chunk_shape"]
@@ -54,7 +55,7 @@ def describe_array(folder: Path, metadata: Mapping[str, Any]) -> StoredArray:
             and all(size > 0 for size in shape)
             and chunk == shape
             and len(dims) == len(shape) + 1
-            and dims[0] == "step"
+            and dims[0] == over
             and kind in DTYPES
             and codecs == ["bytes", "blosc"]
             and chunk_rows * prod(shape) * DTYPES[kind].itemsize <= LARGEST_CHUNK
@@ -69,6 +70,7 @@ def describe_array(folder: Path, metadata: Mapping[str, Any]) -> StoredArray:
             shape=tuple(shape),
             chunk_rows=chunk_rows,
             dtype=DTYPES[kind],
+            rows=rows,
             attributes=attributes,
             first_row=first_row if isinstance(first_row, int) else 0,
         )
@@ -91,7 +93,7 @@ def read_rows(array: StoredArray, start: int, stop: int) -> Array:
         raise ValueError(f"{array.name} claims to lack its first {array.first_row} rows")
     paths, present = [], 0
     for chunk in range(begin // size, -(-stop // size)):
-        path = array.folder / ".".join(["c", str(chunk), *("0" for _ in array.shape)])
+        path = array.folder / chunk_name(chunk, array.shape)
         try:
             present += path.stat().st_size
         except FileNotFoundError:

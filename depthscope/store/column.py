@@ -35,6 +35,11 @@ def chunk_rows(field: Field, stream_rows: int) -> int:
     return rows
 
 
+def chunk_name(chunk: int, shape: tuple[int, ...]) -> str:
+    """Return the file name of a chunk; one spans all of a row."""
+    return ".".join(["c", str(chunk), *("0" for _ in shape)])
+
+
 class Column:
     """Writes one array's rows into chunks; a chunk that is not full yet is padded and replaced later.
 
@@ -46,29 +51,35 @@ class Column:
         folder: Path,
         field: Field,
         *,
-        stream_rows: int,
+        rows: int,
         attributes: Mapping[str, Any],
+        nested: bool = True,
         first_row: int = 0,
+        over: str = "step",
     ) -> None:
+        """`rows` are those of a chunk; `nested`: what `write` gets begins a chunk and ends anywhere.
+
+        `over` names the dim that grows.
+        """
         self.field, self.folder = field, folder
-        self._rows = chunk_rows(field, stream_rows)
-        self._nested = self._rows <= stream_rows
+        self._rows, self._nested = rows, nested
         self.metadata = array_metadata(
             shape=(0, *field.shape),
             chunk_shape=(self._rows, *field.shape),
             dtype=field.dtype,
-            dims=("step", *field.dims),
+            dims=(over, *field.dims),
             attributes={**attributes, FIRST_ROW: first_row} if first_row else attributes,
         )
         self._fill = np.nan if field.dtype != "i8" else 0
         self._tail: Array | None = None
         self._tail_chunk = -1
+        self._length: tuple[int, str] | None = None
         self.committed = 0
         """Rows that the last commit knows; whole chunks below are not written again."""
         folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, start: int, rows: Array, *, fsync: bool) -> None:
-        """Write the rows from number `start` on, which begins a chunk of the stream.
+        """Write the rows from number `start` on, which begins a chunk of the stream (of the array: a level).
 
         May be called again with the same rows after a failure.
         """
@@ -98,8 +109,10 @@ class Column:
 
         Without fsync, which would double a flush's time on a slow disk: the commit holds the same text.
         """
-        described = {**self.metadata, "shape": [rows, *self.field.shape]}
-        return replace_json(self.folder / "zarr.json", described, fsync=False)
+        if self._length is None or self._length[0] != rows:
+            described = {**self.metadata, "shape": [rows, *self.field.shape]}
+            self._length = rows, replace_json(self.folder / "zarr.json", described, fsync=False)
+        return self._length[1]
 
     def _padded(self, rows: Array) -> Array:
         if len(rows) == self._rows:
@@ -109,5 +122,4 @@ class Column:
         return whole
 
     def _put(self, chunk: int, values: Array, fsync: bool) -> None:
-        name = ".".join(["c", str(chunk), *("0" for _ in self.field.shape)])
-        replace_file(self.folder / name, encode_chunk(values), fsync=fsync)
+        replace_file(self.folder / chunk_name(chunk, self.field.shape), encode_chunk(values), fsync=fsync)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from depthscope.quantities import DepthLayout
-from depthscope.store.column import Column
+from depthscope.store.column import Column, chunk_rows
 from depthscope.store.commit import Committer
 from depthscope.store.coordinates import root_coordinates, stream_coordinates
 from depthscope.store.extension import Extension, default_attributes
@@ -21,6 +21,7 @@ from depthscope.store.jsonable import jsonable
 from depthscope.store.labels import write_labels
 from depthscope.store.lock import WriterLock
 from depthscope.store.metadata import group_metadata
+from depthscope.store.pyramid import Pyramid
 from depthscope.store.schema import Field
 from depthscope.store.specification import RESERVED, Coordinate, StreamSpec, array_key
 from depthscope.store.stream import StreamRows
@@ -86,7 +87,12 @@ def create_files(
     for entry in at_root:
         committer.add(entry.name, write_labels(store / entry.name, entry, fsync=fsync))
     attributes: dict[tuple[str, str], Mapping[str, Any]] = {}
-    flusher = Flusher(committer, _columns(store, streams, attributes), fsync=fsync)
+    flusher = Flusher(
+        committer,
+        _columns(store, streams, attributes),
+        lambda stream: Pyramid(store, stream, layout),
+        fsync=fsync,
+    )
     rows: dict[str, StreamRows] = {}
     for spec in streams:
         if spec.name in rows or spec.name in {entry.name for entry in at_root}:
@@ -183,10 +189,12 @@ def _columns(
     chunk = {spec.name: _chunk_rows(spec) for spec in streams}
 
     def new_column(stream: str, field: Field, first_row: int) -> Column:
+        rows = chunk_rows(field, chunk[stream])
         return Column(
             store / stream / field.key,
             field,
-            stream_rows=chunk[stream],
+            rows=rows,
+            nested=rows <= chunk[stream],
             attributes=jsonable(given.get((stream, field.name)) or default_attributes(field.name)),
             first_row=first_row,
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from depthscope.store.column import Column
 from depthscope.store.commit import Committer, StreamState
+from depthscope.store.pyramid import Pyramid
 from depthscope.store.schema import Field
 from depthscope.store.stream import StreamRows
 
@@ -14,15 +15,23 @@ class Flusher:
     """Owns the arrays on disk. One thread at a time."""
 
     def __init__(
-        self, committer: Committer, new_column: Callable[[str, Field, int], Column], *, fsync: bool
+        self,
+        committer: Committer,
+        new_column: Callable[[str, Field, int], Column],
+        new_pyramid: Callable[[str], Pyramid],
+        *,
+        fsync: bool,
     ) -> None:
         self._committer, self._new_column, self._fsync = committer, new_column, fsync
+        self._new_pyramid = new_pyramid
+        self._pyramids: dict[str, Pyramid] = {}
         self._columns: dict[str, dict[str, Column]] = {}
 
     def create(self, rows: StreamRows) -> None:
         """Make a stream's arrays, still without rows, part of the next commit."""
         for field in rows.schema.fields:
             self._column(rows.name, field, 0)
+        self._pyramids[rows.name] = self._new_pyramid(rows.name)
         self._describe(rows, 0, 0)
 
     def flush(self, rows: StreamRows, *, everything: bool) -> bool:
@@ -30,27 +39,35 @@ class Flusher:
         batch = rows.take(everything=everything)
         if batch is None:
             return False
+        pyramid = self._pyramids[rows.name]
         for buffer in batch.buffers:
             count = min(buffer.capacity, batch.rows - buffer.start)
-            for field in buffer.schema.fields if count else ():
-                column = self._column(rows.name, field, buffer.start)
-                column.write(buffer.start, buffer.columns[field.name][0][:count], fsync=self._fsync)
+            if count:
+                fields = buffer.schema.fields
+                values = {field.name: buffer.columns[field.name][0][:count] for field in fields}
+                for field in fields:
+                    column = self._column(rows.name, field, buffer.start)
+                    column.write(buffer.start, values[field.name], fsync=self._fsync)
+                pyramid.take(buffer.start, fields, values)
         columns = self._columns[rows.name].values()
         for column in columns:
             column.finish(fsync=self._fsync)
+        pyramid.write(fsync=self._fsync)
         self._describe(rows, batch.rows, batch.segment)
         self._committer.commit()
         for column in columns:
             column.committed = batch.rows
+        pyramid.committed()
         rows.committed_to(batch)
         return True
 
     def _describe(self, rows: StreamRows, count: int, segment: int) -> None:
         columns = self._columns[rows.name].values()
-        described = [(column.field.key, column.set_length(count)) for column in columns]
+        described = [(f"{rows.name}/{column.field.key}", column.set_length(count)) for column in columns]
+        described += self._pyramids[rows.name].describe()
         # Only now that all of it is on the disk: a commit between two of these would mix lengths.
-        for key, metadata in described:
-            self._committer.add(f"{rows.name}/{key}", metadata)
+        for path, metadata in described:
+            self._committer.add(path, metadata)
         self._committer.set_stream(rows.name, StreamState(rows=count, segment=segment))
 
     def _column(self, stream: str, field: Field, first_row: int) -> Column:

@@ -184,9 +184,12 @@ class Run:
     ) -> xr.DataArray:
         """Return a quantity over the steps start <= step < stop.
 
-        Without `columns`: dims (step, ...), every row as it was recorded. With it: dims (step, stat, ...),
-        at most `columns` bins of equally many rows; stat is mean, min, max with NaN left out; ``step`` is the
-        first step of a bin, the coordinates ``step_start`` and ``step_end`` its first and last.
+        Without `columns`: dims (step, ...), every row as it was recorded. With it: dims (step, stat, ...), at
+        most `columns` bins of equally many rows (the first and the last may be cut), exact whatever their size;
+        stat is mean (over finite values), min, max (NaN left out, infinities kept) and nonfinite (how many values
+        are NaN or infinite). Long ranges are read from the pyramid: a bin then spans whole bins of a level, so
+        that there are between half of `columns` and all of them. ``step`` is the first step of a bin, the
+        coordinates ``step_start`` and ``step_end`` its first and last.
         `layers` selects layers, or targets, by number (from 1).
 
         KeyError lists what exists, and says why the quantity is missing where that is known; ValueError for

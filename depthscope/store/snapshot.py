@@ -13,8 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from depthscope.store.arrays import StoredArray, describe_array, read_rows
+from depthscope.store.bins import NONFINITE, STATS
 from depthscope.store.commit import Commit
 from depthscope.store.labels import is_labels, read_labels
+from depthscope.store.level import LEVELS, level_path
+from depthscope.store.specification import array_key
 from depthscope.store.tail import Piece
 
 Array = npt.NDArray[Any]
@@ -131,6 +134,26 @@ class Snapshot:
             return _missing(array, 0)
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
+    def bins(self, array: Recorded, level: str) -> int:
+        """Return how many bins of a recorded or derived array a level of the pyramid has; 0 without one."""
+        path = level_path(array.stream, level, array_key(array.name))
+        if path not in self.commit.nodes:
+            return 0
+        stored = self._stored(path, over="bin")
+        rows = self.commit.streams[array.stream].rows
+        if stored.shape != (len(STATS), *array.shape) or stored.rows != rows // LEVELS[level]:
+            raise ValueError(f"{path} has {stored.rows} bins of shape {stored.shape} for {rows} rows")
+        return stored.rows
+
+    def read_bins(self, array: Recorded, level: str, start: int, stop: int) -> Array:
+        """Return bins [start, stop) of a level, [n, 4, ...]; see `depthscope.store.bins.STATS`."""
+        stored = self._stored(level_path(array.stream, level, array_key(array.name)), over="bin")
+        bins = read_rows(stored, start, stop)
+        # Chunks from before the array was there do not exist: all of their rows lack it.
+        lacking = bins[: max(0, stored.first_row - start), NONFINITE]
+        lacking[np.isnan(lacking)] = LEVELS[level]
+        return bins
+
     def labels(self, group: str) -> dict[str, Labels]:
         """Return the coordinates of a group ("" for the root) as (dim, values) by name."""
         found = {}
@@ -147,9 +170,9 @@ class Snapshot:
                 return path
         return None
 
-    def _stored(self, path: str) -> StoredArray:
+    def _stored(self, path: str, *, over: str = "step") -> StoredArray:
         if path not in self._described:
-            self._described[path] = describe_array(self.store / path, self.commit.nodes[path])
+            self._described[path] = describe_array(self.store / path, self.commit.nodes[path], over=over)
         return self._described[path]
 
     def _committed(self, path: str, start: int, stop: int) -> Array:

@@ -79,6 +79,8 @@ class StreamSpec:
     def __post_init__(self) -> None:
         if not _STREAM.fullmatch(self.name):
             raise ValueError(f"a stream cannot be called {self.name!r}; expected letters, digits, - and _")
+        if self.name == "pyramid":
+            raise ValueError("a stream cannot be called 'pyramid': that group holds the bins of all streams")
         if self.chunk_rows is not None and self.chunk_rows < 1:
             raise ValueError(f"stream {self.name}: chunk_rows is {self.chunk_rows}; expected at least 1")
         names = [array.name for array in self.arrays]

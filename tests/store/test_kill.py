@@ -62,6 +62,8 @@ def test_kill_loses_no_accepted_row(tmp_path: Path, seed: int) -> None:
         assert count >= accepted + 1
         assert opened["loss"].values.tolist() == list(range(count))
         assert opened["write_rms"].values[:, 0].tolist() == list(range(count))
+        binned = opened.read("loss", columns=4)
+        np.testing.assert_array_equal(binned.sel(stat="max"), binned["step_end"])
         steps = np.arange(0, opened.rows("slow") * 3, 3)
         assert len(steps) >= accepted // 3 + 1
         np.testing.assert_array_equal(opened["depth_attention"]["step"].values, steps)
@@ -72,3 +74,8 @@ def test_kill_loses_no_accepted_row(tmp_path: Path, seed: int) -> None:
         committed = tree["fast"].sizes["step"]
         assert tree["fast"]["loss"].values.tolist() == list(range(committed))
         assert tree["slow"]["step"].values.tolist() == list(range(0, 3 * tree["slow"].sizes["step"], 3))
+        if committed >= 32:
+            level = tree["pyramid/fast/L1"].to_dataset()
+            bins = np.arange(0, committed // 32 * 32, 32)
+            assert level["step_start"].values.tolist() == bins.tolist()
+            assert level["loss"].sel(stat="mean").values.tolist() == (bins + 15.5).tolist()

@@ -70,7 +70,7 @@ def test_any_zarr_reader_sees_the_finished_run(make_writer: MakeWriter, tmp_path
             group = zarr.open_group(
                 tmp_path / "run" / "rank00000" / "data.zarr", mode="r", use_consolidated=consolidated
             )
-            assert {name for name, _ in group.groups()} == {"fast", "slow", "evaluation"}
+            assert {name for name, _ in group.groups()} == {"fast", "slow", "evaluation", "pyramid"}
             for name in ("fast/loss", "fast/write_rms", "slow/depth_attention"):
                 np.testing.assert_array_equal(group[name][:], run[name].values)
             assert group["layer_name"][:].tolist() == list(run.layout.layer_names)
