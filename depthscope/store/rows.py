@@ -41,6 +41,14 @@ class RowBuffer:
     def clear(self, index: int) -> None:
         self._rows[index] = self._blank
 
+    def again(self, *, start: int, first_segment: int) -> RowBuffer:
+        """Return this buffer for other rows, once these are committed.
+
+        New memory costs the caller a page fault every few rows: 0.1 ms each where pages are 2 MiB.
+        """
+        self.start, self.first_segment = start, first_segment
+        return self
+
     def row(self, index: int) -> memoryview:
         size = self.schema.row_bytes
         return self._bytes[index * size : (index + 1) * size]

@@ -56,6 +56,7 @@ class StreamRows:
         schema = Schema.of(name, arrays)
         self._log = Segment(segment_path(tail, name, 0), 0, schema, 0)
         self._buffers = [RowBuffer(schema, start=0, capacity=chunk_rows, first_segment=0)]
+        self._spare: RowBuffer | None = None
         self._oldest_segment = 0
         self.committed = 0
         self.last_step: int | None = None
@@ -148,7 +149,9 @@ class StreamRows:
         """Forget rows and delete log segments that the commit has made needless."""
         with self._lock:
             self.committed = batch.rows
-            self._buffers = [b for b in self._buffers[:-1] if b.end > batch.rows] + self._buffers[-1:]
+            done = [b for b in self._buffers[:-1] if b.end <= batch.rows]
+            self._buffers = self._buffers[len(done) :]
+            self._spare = done[-1] if done else self._spare
             self.waiting_since = time.monotonic() if self._log.next_row > batch.rows else 0.0
         self.delete_segments(batch.segment)
 
@@ -190,9 +193,11 @@ class StreamRows:
     def _next_buffer(self, row: int) -> RowBuffer:
         if row > self._log.first_row:
             self._roll()
-        buffer = RowBuffer(
-            self._buffers[-1].schema, start=row, capacity=self.chunk_rows, first_segment=self._log.number
-        )
+        schema, spare, segment = self._buffers[-1].schema, self._spare, self._log.number
+        if spare is not None and spare.schema is schema:
+            self._spare, buffer = None, spare.again(start=row, first_segment=segment)
+        else:
+            buffer = RowBuffer(schema, start=row, capacity=self.chunk_rows, first_segment=segment)
         self._buffers = [*self._buffers, buffer]
         return buffer
 
