@@ -60,6 +60,8 @@ class Recorder:
             depth axis with, before training. Without it the first training batch is used.
         config: anything JSON can hold; written into the run.
         name: shown in the viewer; the folder's name by default.
+        mantissa_bits: round f4 values over depth to so many of their 23 mantissa bits; with 10 they are right
+            to 0.05 %, and the run takes about half the space. None keeps all, as scalars always do.
         resume: ``"auto"``, ``"never"`` or ``"must"``. This version can't yet continue a run, so all three refuse a
             path with rows, and ``"must"`` refuses one without, too.
 
@@ -85,6 +87,7 @@ class Recorder:
         config: Mapping[str, Any] | None = None,
         name: str | None = None,
         tags: Sequence[str] = (),
+        mantissa_bits: int | None = None,
         resume: Literal["auto", "never", "must"] = "auto",
     ) -> None:
         self.path = checked_path(path)
@@ -95,7 +98,11 @@ class Recorder:
         displace(model, self.path)
         refuse_existing_rows(self.path)
         self._description = RunDescription(
-            path=self.path, name=name or self.path.name, config=dict(config or {}), tags=tuple(tags)
+            path=self.path,
+            name=name or self.path.name,
+            config=dict(config or {}),
+            tags=tuple(tags),
+            mantissa_bits=mantissa_bits,
         )
         self._anatomy = anatomy if anatomy is not None else inspect_model(model, example)
         self._probes, self._scaler = probes, scaler

@@ -74,6 +74,7 @@ class RunDescription:
     name: str
     config: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    mantissa_bits: int | None = None
 
 
 def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
@@ -117,7 +118,7 @@ class Session:
         self._rows = 0
         self._silent_rows = np.zeros(self.layout.layers)
         steps = {stream: schedule.every for stream, schedule in every.items()}
-        specs = streams(shown, self.layout, steps)
+        specs = streams(shown, self.layout, steps, description.mantissa_bits)
         self.due_streams = frozenset(spec.name for spec in specs) & set(every)
         shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
         self.recorded = tuple(shapes)

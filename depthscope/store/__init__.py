@@ -1,5 +1,6 @@
 """The run on disk: a writer that never loses an accepted row, and a reader that sees it while it is written."""
 
+from depthscope.store.codec import Codec
 from depthscope.store.creation import refuse_existing_rows
 from depthscope.store.errors import FORMAT, CorruptRun, NewerFormat, NotARun, RunError, RunLocked
 from depthscope.store.find import find_runs, run_folders
@@ -11,6 +12,7 @@ from depthscope.store.writer import RunWriter
 __all__ = [
     "FORMAT",
     "ArraySpec",
+    "Codec",
     "Coordinate",
     "CorruptRun",
     "NewerFormat",

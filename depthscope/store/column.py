@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from depthscope.store.chunk import encode_chunk
+from depthscope.store.codec import Codec
 from depthscope.store.files import replace_file, replace_json
 from depthscope.store.metadata import array_metadata
 from depthscope.store.schema import Field
@@ -56,19 +57,21 @@ class Column:
         nested: bool = True,
         first_row: int = 0,
         over: str = "step",
+        codec: Codec,
     ) -> None:
         """`rows` are those of a chunk; `nested`: what `write` gets begins a chunk and ends anywhere.
 
         `over` names the dim that grows.
         """
         self.field, self.folder = field, folder
-        self._rows, self._nested = rows, nested
+        self._rows, self._nested, self._codec = rows, nested, codec
         self.metadata = array_metadata(
             shape=(0, *field.shape),
             chunk_shape=(self._rows, *field.shape),
             dtype=field.dtype,
             dims=(over, *field.dims),
             attributes={**attributes, FIRST_ROW: first_row} if first_row else attributes,
+            codec=codec,
         )
         self._fill = np.nan if field.dtype != "i8" else 0
         self._tail: Array | None = None
@@ -122,4 +125,6 @@ class Column:
         return whole
 
     def _put(self, chunk: int, values: Array, fsync: bool) -> None:
-        replace_file(self.folder / chunk_name(chunk, self.field.shape), encode_chunk(values), fsync=fsync)
+        replace_file(
+            self.folder / chunk_name(chunk, self.field.shape), encode_chunk(values, self._codec), fsync=fsync
+        )

@@ -87,10 +87,11 @@ def create_files(
     for entry in at_root:
         committer.add(entry.name, write_labels(store / entry.name, entry, fsync=fsync))
     attributes: dict[tuple[str, str], Mapping[str, Any]] = {}
+    codecs = {spec.name: spec.codec for spec in streams}
     flusher = Flusher(
         committer,
         _columns(store, streams, attributes),
-        lambda stream: Pyramid(store, stream, layout),
+        lambda stream: Pyramid(store, stream, layout, codecs[stream]),
         fsync=fsync,
     )
     rows: dict[str, StreamRows] = {}
@@ -125,7 +126,11 @@ def create_files(
                 raise ValueError(
                     f"stream {spec.name}: {array.name!r} is a dim or a coordinate; choose another name"
                 )
-            attributes[spec.name, array.name] = array.attributes
+            kept = {} if array.mantissa_bits is None else {"mantissa_bits": array.mantissa_bits}
+            attributes[spec.name, array.name] = {
+                **(array.attributes or default_attributes(array.name)),
+                **kept,
+            }
         rows[spec.name] = StreamRows(
             spec.name,
             list(spec.arrays),
@@ -187,6 +192,7 @@ def _columns(
     store: Path, streams: Sequence[StreamSpec], given: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> Callable[[str, Field, int], Column]:
     chunk = {spec.name: _chunk_rows(spec) for spec in streams}
+    codecs = {spec.name: spec.codec for spec in streams}
 
     def new_column(stream: str, field: Field, first_row: int) -> Column:
         rows = chunk_rows(field, chunk[stream])
@@ -197,6 +203,7 @@ def _columns(
             nested=rows <= chunk[stream],
             attributes=jsonable(given.get((stream, field.name)) or default_attributes(field.name)),
             first_row=first_row,
+            codec=codecs[stream],
         )
 
     return new_column

@@ -23,6 +23,7 @@ from depthscope.store.binned import Binned, binned_arrays
 from depthscope.store.bins import STATS
 from depthscope.store.chain import TOP, Chain, Level, base_row
 from depthscope.store.chunk import decode_chunk
+from depthscope.store.codec import Codec
 from depthscope.store.column import FIRST_ROW, Column, chunk_name
 from depthscope.store.extension import default_attributes
 from depthscope.store.files import replace_json
@@ -44,8 +45,8 @@ COMMENT = (
 class Pyramid:
     """All levels of one stream. One thread at a time."""
 
-    def __init__(self, store: Path, stream: str, layout: DepthLayout) -> None:
-        self._store, self._stream, self._layout = store, stream, layout
+    def __init__(self, store: Path, stream: str, layout: DepthLayout, codec: Codec) -> None:
+        self._store, self._stream, self._layout, self._codec = store, stream, layout, codec
         self._chains: dict[str, Chain] = {}
         self._binned: dict[str, Binned] = {}
         self._columns: dict[tuple[str, str], Column] = {}
@@ -179,6 +180,7 @@ class Pyramid:
                 attributes={word: known[word] for word in ("long_name", "units") if word in known},
                 first_row=self._first_bins.get(key, 0),
                 over="bin",
+                codec=self._codec,
             )
         return self._columns[key]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from depthscope.store.rounding import regions, round_row
 from depthscope.store.rows import RowBuffer
 from depthscope.store.schema import Schema
 from depthscope.store.segment import Segment, segment_path
@@ -55,6 +56,7 @@ class StreamRows:
         self._lock = threading.Lock()
         schema = Schema.of(name, arrays)
         self._log = Segment(segment_path(tail, name, 0), 0, schema, 0)
+        self._rounded = regions(schema, arrays)
         self._buffers = [RowBuffer(schema, start=0, capacity=chunk_rows, first_segment=0)]
         self._spare: RowBuffer | None = None
         self._oldest_segment = 0
@@ -118,6 +120,7 @@ class StreamRows:
         now = time.time()
         columns["step"][0][index] = step
         columns["wall_time"][0][index] = now
+        round_row(buffer.row(index), self._rounded)
         self._log.append(step, now, buffer.row(index), buffer.schema)
         self.last_step = step
         if not self.waiting_since:
@@ -223,6 +226,7 @@ class StreamRows:
             return buffer
         arrays = [*self.arrays, *added]
         wider = buffer.under(Schema.of(self.name, arrays), index)
+        self._rounded = regions(wider.schema, arrays)
         self._buffers = [*self._buffers[:-1], wider]
         self.arrays = arrays
         return wider

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from depthscope.store import ArraySpec, RunWriter, StreamSpec, open_run
+from depthscope.store import ArraySpec, Codec, RunWriter, StreamSpec, open_run
 from depthscope.store.bins import merge_bins, reduce_rows
 from depthscope.store.level import LEVELS
 from depthscope.store.pyramid import Pyramid
@@ -129,7 +129,7 @@ def stored(pyramid: Pyramid, folder: Path) -> dict[str, Array]:
 def test_every_level_is_what_numpy_says_however_the_rows_come(sizes: list[int]) -> None:
     values = recorded(sum(sizes))
     with tempfile.TemporaryDirectory() as folder:
-        pyramid = Pyramid(Path(folder), "fast", outline())
+        pyramid = Pyramid(Path(folder), "fast", outline(), Codec())
         row, found = 0, {}
         for count in sizes:
             pyramid.take(row, fields(), part(values, row, row + count))
@@ -150,7 +150,7 @@ def test_every_level_is_what_numpy_says_however_the_rows_come(sizes: list[int]) 
 
 def test_derived_quantities_have_levels_of_their_own(tmp_path: Path) -> None:
     values = recorded(2100)
-    pyramid = Pyramid(tmp_path, "fast", outline(states=(True, True, False, True)))
+    pyramid = Pyramid(tmp_path, "fast", outline(states=(True, True, False, True)), Codec())
     for low in range(0, 2100, 700):
         pyramid.take(low, fields(), part(values, low, low + 700))
     found = stored(pyramid, tmp_path)
@@ -169,7 +169,7 @@ def test_one_row_stands_out_at_every_level(tmp_path: Path) -> None:
     values["write_rms"] = np.ones((4096, LAYERS), "f4")
     values["write_rms"][3001, 1], values["write_rms"][1234, 2] = 1e6, -3.0
     values["write_rms"][77, 3] = np.inf
-    pyramid = Pyramid(tmp_path, "fast", outline())
+    pyramid = Pyramid(tmp_path, "fast", outline(), Codec())
     pyramid.take(0, fields(), values)
     found = stored(pyramid, tmp_path)
     for level, size in LEVELS.items():
@@ -185,12 +185,12 @@ def test_one_row_stands_out_at_every_level(tmp_path: Path) -> None:
 def test_what_is_pending_is_derived_again_from_the_rows(tmp_path: Path, seam: int) -> None:
     """After a restart, or a rewind from row 9000, the levels go on as if nothing had happened."""
     values, nodes = recorded(12_000), {}
-    before = Pyramid(tmp_path, "fast", outline())
+    before = Pyramid(tmp_path, "fast", outline(), Codec())
     for low in range(0, 9000, 1000):
         before.take(low, fields(), part(values, low, low + 1000))
         stored(before, tmp_path)
     nodes = {path: json.loads(text) for path, text in before.describe()}
-    after = Pyramid(tmp_path, "fast", outline())
+    after = Pyramid(tmp_path, "fast", outline(), Codec())
     after.rebuild_from(seam, fields(), lambda name, low, high: values[name][low:high], nodes)
     for level, size in LEVELS.items():
         assert len(stored(after, tmp_path)[f"{level}/loss"]) == seam // size
@@ -207,14 +207,14 @@ def test_what_is_pending_is_derived_again_from_the_rows(tmp_path: Path, seam: in
 def test_a_run_without_a_pyramid_gets_one_and_damaged_bins_are_computed_again(tmp_path: Path) -> None:
     values = recorded(9000)
     read = lambda name, low, high: values[name][low:high]
-    first = Pyramid(tmp_path, "fast", outline())
+    first = Pyramid(tmp_path, "fast", outline(), Codec())
     first.rebuild_from(9000, fields(), read, {})
     found = stored(first, tmp_path)
     nodes = {path: json.loads(text) for path, text in first.describe()}
     assert_bins(found["L1/write_rms"], values["write_rms"], 32)
     (tmp_path / "pyramid" / "fast" / "L1" / "write_rms" / "c.0.0.0").write_bytes(b"damaged")
     (tmp_path / "pyramid" / "fast" / "L2" / "loss" / "c.0.0").unlink()
-    second = Pyramid(tmp_path, "fast", outline())
+    second = Pyramid(tmp_path, "fast", outline(), Codec())
     second.rebuild_from(9000, fields(), read, nodes)
     again = stored(second, tmp_path)
     assert found.keys() == again.keys()
@@ -223,7 +223,7 @@ def test_a_run_without_a_pyramid_gets_one_and_damaged_bins_are_computed_again(tm
 
 def test_an_array_that_comes_late_lacks_the_rows_before(tmp_path: Path) -> None:
     values = recorded(5000)
-    pyramid = Pyramid(tmp_path, "fast", outline())
+    pyramid = Pyramid(tmp_path, "fast", outline(), Codec())
     pyramid.take(0, fields(ARRAYS[:1]), part(values, 0, 3000))
     stored(pyramid, tmp_path)
     pyramid.take(3000, fields(), part(values, 3000, 5000))

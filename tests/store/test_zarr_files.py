@@ -11,7 +11,7 @@ import pytest
 import zarr
 from zarr.codecs import BloscCodec
 
-from depthscope.store import open_run
+from depthscope.store import Codec, open_run
 from depthscope.store.arrays import describe_array, read_rows
 from depthscope.store.chunk import decode_texts, encode_chunk, encode_texts
 from depthscope.store.metadata import array_metadata
@@ -33,10 +33,10 @@ def test_metadata_and_chunks_equal_zarrs_own(tmp_path: Path, dtype: str) -> None
     )
     theirs[:] = values
     ours = array_metadata(
-        shape=(10, 4), chunk_shape=(8, 4), dtype=dtype, dims=("step", "layer"), attributes={}
+        shape=(10, 4), chunk_shape=(8, 4), dtype=dtype, dims=("step", "layer"), attributes={}, codec=Codec()
     )
     assert json.loads((tmp_path / "theirs" / "zarr.json").read_text()) == ours
-    assert (tmp_path / "theirs" / "c.0.0").read_bytes() == encode_chunk(values[:8])
+    assert (tmp_path / "theirs" / "c.0.0").read_bytes() == encode_chunk(values[:8], Codec())
     read = read_rows(describe_array(tmp_path / "theirs", ours), 3, 10)
     np.testing.assert_array_equal(read, values[3:])
 
