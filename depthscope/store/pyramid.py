@@ -12,19 +12,20 @@ the same length: `rows // size` bins of the rows that are committed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from depthscope.quantities import DepthLayout
+from depthscope.store.arrays import describe_array
+from depthscope.store.arrays import read_rows as read_stored
 from depthscope.store.binned import Binned, binned_arrays
 from depthscope.store.bins import STATS
 from depthscope.store.chain import TOP, Chain, Level, base_row
-from depthscope.store.chunk import decode_chunk
 from depthscope.store.codec import Codec
-from depthscope.store.column import FIRST_ROW, Column, chunk_name
+from depthscope.store.column import Column
 from depthscope.store.extension import default_attributes
 from depthscope.store.files import replace_json
 from depthscope.store.labels import write_labels
@@ -106,43 +107,39 @@ class Pyramid:
                 self._create(level, fsync=False)
         base = base_row(row)
         for binned in binned_arrays(fields):
+
+            def read(start: int, stop: int, binned: Binned = binned) -> Array:
+                rows = {name: read_rows(name, start, stop) for name in binned.parts}
+                return binned.values(rows, self._layout)
+
             chain = self._declare(binned)
-            kept = []
-            for index, level in enumerate(LEVELS):
-                node = nodes.get(level_path(self._stream, level, binned.bins.key))
-                kept.append(self._kept(binned, index, level, base, read_rows, node))
-            chain.restart(base, kept)
-        self.take(base, fields, {field.name: read_rows(field.name, base, row) for field in fields})
+            chain.restart(base, [self._kept(binned, level, base, read, nodes) for level in LEVELS])
+            chain.take(read(base, row))
 
     def _kept(
         self,
         binned: Binned,
-        index: int,
         level: str,
         base: int,
-        read_rows: ReadRows,
-        node: Mapping[str, Any] | None,
+        read: Callable[[int, int], Array],
+        nodes: Mapping[str, Mapping[str, Any]],
     ) -> tuple[Array, int]:
         """Return the bins before row `base` from the last chunk's beginning on, and the first one's number."""
-        field, size = binned.bins, LEVELS[level]
-        count = base // size
-        chunk = chunk_bins(field)
-        start = count // chunk * chunk if node is not None and node["shape"][0] >= count else 0
-        first = 0 if node is None else node["attributes"].get(FIRST_ROW, 0)
-        self._first_bins[level, binned.name] = min(first, start)
-        if node is not None and start < count:
-            path = self._store / level_path(self._stream, level, field.key)
-            dtype = np.dtype(field.dtype).newbyteorder("<")
-            try:
-                content = (path / chunk_name(start // chunk, field.shape)).read_bytes()
-                return decode_chunk(content, (chunk, *field.shape), dtype)[: count - start].copy(), start
-            except (OSError, ValueError):
-                pass  # What is damaged is computed again.
+        field, path = binned.bins, level_path(self._stream, level, binned.bins.key)
+        count, chunk = base // LEVELS[level], chunk_bins(field)
+        start, key = 0, (level, binned.name)
+        self._first_bins[key] = 0
+        with suppress(KeyError, OSError, ValueError):  # What is not there, or damaged, is computed again.
+            stored = describe_array(self._store / path, nodes[path], over="bin")
+            if stored.rows >= count and stored.shape == field.shape:
+                start = count // chunk * chunk
+                self._first_bins[key] = min(stored.first_row, start)
+                if stored.first_row // chunk * chunk <= start:
+                    return read_stored(stored, start, count), start
         again = binned.chain(chunk)
-        for begin in range(start * size, base, TOP):
-            rows = {name: read_rows(name, begin, min(begin + TOP, base)) for name in binned.parts}
-            again.take(binned.values(rows, self._layout))
-        return again.levels[index].bins, start
+        for begin in range(start * LEVELS[level], base, TOP):
+            again.take(read(begin, min(begin + TOP, base)))
+        return again.levels[list(LEVELS).index(level)].bins, start
 
     def _begin(self, binned: Binned, row: int) -> Chain:
         """Start an array that came with row number `row`."""
@@ -186,11 +183,11 @@ class Pyramid:
 
     def _create(self, level: str, *, fsync: bool) -> None:
         """Make a level part of the next commit, with the groups above it."""
-        self._levels.append(level)
+        levels = [*self._levels, level]
         layout = [
             {"asset": name, "transform": {"scale": [float(LEVELS[name])]}}
             | ({"derived_from": before} if before else {})
-            for before, name in zip(["", *self._levels], self._levels, strict=False)
+            for before, name in zip(["", *levels], levels, strict=False)
         ]
         groups: dict[str, dict[str, Any]] = {
             PYRAMID: {},
@@ -209,3 +206,4 @@ class Pyramid:
             )
         labels = Coordinate(name="stat", dim="stat", values=STATS)
         self._groups[stat] = write_labels(self._store / stat, labels, fsync=fsync)
+        self._levels = levels

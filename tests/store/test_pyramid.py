@@ -236,6 +236,22 @@ def test_an_array_that_comes_late_lacks_the_rows_before(tmp_path: Path) -> None:
         assert_bins(bins, late, size)
 
 
+def test_a_rewind_to_before_an_array_came_keeps_it_without_values(tmp_path: Path) -> None:
+    values = recorded(40_000)
+    pyramid = Pyramid(tmp_path, "fast", outline(), Codec())
+    pyramid.take(0, fields(ARRAYS[:2]), part(values, 0, 30_000))
+    pyramid.take(30_000, fields(), part(values, 30_000, 40_000))
+    stored(pyramid, tmp_path)
+    nodes = {path: json.loads(text) for path, text in pyramid.describe()}
+    values["loss"][:30_000] = np.nan
+    again = Pyramid(tmp_path, "fast", outline(), Codec())
+    again.rebuild_from(5000, fields(), lambda name, low, high: values[name][low:high], nodes)
+    found = stored(again, tmp_path)
+    for level, size in LEVELS.items():
+        assert found[f"{level}/loss"][:, 3].tolist() == [size] * (5000 // size)
+        assert_bins(found[f"{level}/write_rms"], values["write_rms"], size)
+
+
 # --- reading ----------------------------------------------------------------------------------------------
 
 
