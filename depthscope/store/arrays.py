@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import numpy as np
 import numpy.typing as npt
 
-from depthscope.store.chunk import LARGEST_CHUNK, LARGEST_RATIO, decode_chunk
-from depthscope.store.column import FIRST_ROW, chunk_name
+from depthscope.store.chunk import LARGEST_CHUNK, LARGEST_RATIO, chunk_name, decode_chunk
+from depthscope.store.column import FIRST_ROW
 from depthscope.store.metadata import DTYPES
 
 Array = npt.NDArray[Any]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from depthscope.store.chunk import encode_chunk
+from depthscope.store.chunk import chunk_name, encode_chunk
 from depthscope.store.codec import Codec
 from depthscope.store.files import replace_file, replace_json
 from depthscope.store.metadata import array_metadata
@@ -34,11 +34,6 @@ def chunk_rows(field: Field, stream_rows: int) -> int:
     while rows % 2 == 0 and rows * field.nbytes > _CHUNK_BYTES:
         rows //= 2
     return rows
-
-
-def chunk_name(chunk: int, shape: tuple[int, ...]) -> str:
-    """Return the file name of a chunk; one spans all of a row."""
-    return ".".join(["c", str(chunk), *("0" for _ in shape)])
 
 
 class Column:

@@ -64,7 +64,7 @@ class Flusher:
     def _describe(self, rows: StreamRows, count: int, segment: int) -> None:
         columns = self._columns[rows.name].values()
         described = [(f"{rows.name}/{column.field.key}", column.set_length(count)) for column in columns]
-        described += self._pyramids[rows.name].describe()
+        described += self._pyramids[rows.name].describe(count)
         # Only now that all of it is on the disk: a commit between two of these would mix lengths.
         for path, metadata in described:
             self._committer.add(path, metadata)

@@ -77,14 +77,14 @@ class Pyramid:
         for level, name, bins in self._present():
             bins.write(self._column(level, name), fsync=fsync)
 
-    def describe(self) -> list[tuple[str, str]]:
-        """Return path and metadata of every group and array, for the commit."""
+    def describe(self, rows: int) -> list[tuple[str, str]]:
+        """Return path and metadata of every group and array, for a commit of the first `rows` rows."""
         arrays = [
             (
                 level_path(self._stream, level, self._binned[name].bins.key),
-                self._column(level, name).set_length(bins.count),
+                self._column(level, name).set_length(rows // LEVELS[level]),
             )
-            for level, name, bins in self._present()
+            for level, name, _ in self._present()
         ]
         return [*self._groups.items(), *arrays]
 

@@ -80,7 +80,7 @@ def noise(count: int, seed: int = 0) -> npt.NDArray[np.float32]:
     values = random.lognormal(0, 4, (count, LAYERS)).astype("f4") * random.choice([-1, 1], (count, LAYERS))
     for value, share in ((np.nan, 0.05), (np.inf, 0.001), (-np.inf, 0.001)):
         values[random.random(values.shape) < share] = value
-    return values.astype("f4")
+    return np.asarray(values, dtype=np.float32)
 
 
 ARRAYS = [
@@ -108,12 +108,12 @@ def part(values: dict[str, Array], low: int, high: int) -> dict[str, Array]:
     return {name: column[low:high] for name, column in values.items()}
 
 
-def stored(pyramid: Pyramid, folder: Path) -> dict[str, Array]:
+def stored(pyramid: Pyramid, folder: Path, rows: int) -> dict[str, Array]:
     """Write the pyramid and return each array as zarr reads it, by path below ``pyramid/fast``."""
     import zarr
 
     pyramid.write(fsync=False)
-    nodes = dict(pyramid.describe())
+    nodes = dict(pyramid.describe(rows))
     pyramid.committed()
     found = {}
     for path, text in nodes.items():
@@ -133,7 +133,7 @@ def test_every_level_is_what_numpy_says_however_the_rows_come(sizes: list[int]) 
         row, found = 0, {}
         for count in sizes:
             pyramid.take(row, fields(), part(values, row, row + count))
-            found = stored(pyramid, Path(folder))
+            found = stored(pyramid, Path(folder), row + count)
             row += count
         for level, size in LEVELS.items():
             if row < size:
@@ -153,7 +153,7 @@ def test_derived_quantities_have_levels_of_their_own(tmp_path: Path) -> None:
     pyramid = Pyramid(tmp_path, "fast", outline(states=(True, True, False, True)), Codec())
     for low in range(0, 2100, 700):
         pyramid.take(low, fields(), part(values, low, low + 700))
-    found = stored(pyramid, tmp_path)
+    found = stored(pyramid, tmp_path, 2100)
     with np.errstate(all="ignore"):
         product = values["write_rms"] * values["grad_write_rms"]
     for level, size in LEVELS.items():
@@ -171,7 +171,7 @@ def test_one_row_stands_out_at_every_level(tmp_path: Path) -> None:
     values["write_rms"][77, 3] = np.inf
     pyramid = Pyramid(tmp_path, "fast", outline(), Codec())
     pyramid.take(0, fields(), values)
-    found = stored(pyramid, tmp_path)
+    found = stored(pyramid, tmp_path, 4096)
     for level, size in LEVELS.items():
         bins = found[f"{level}/write_rms"]
         assert np.flatnonzero(bins[:, 2, 1] == 1e6).tolist() == [3001 // size]
@@ -188,16 +188,16 @@ def test_what_is_pending_is_derived_again_from_the_rows(tmp_path: Path, seam: in
     before = Pyramid(tmp_path, "fast", outline(), Codec())
     for low in range(0, 9000, 1000):
         before.take(low, fields(), part(values, low, low + 1000))
-        stored(before, tmp_path)
-    nodes = {path: json.loads(text) for path, text in before.describe()}
+        stored(before, tmp_path, low + 1000)
+    nodes = {path: json.loads(text) for path, text in before.describe(9000)}
     after = Pyramid(tmp_path, "fast", outline(), Codec())
     after.rebuild_from(seam, fields(), lambda name, low, high: values[name][low:high], nodes)
     for level, size in LEVELS.items():
-        assert len(stored(after, tmp_path)[f"{level}/loss"]) == seam // size
+        assert len(stored(after, tmp_path, seam)[f"{level}/loss"]) == seam // size
     changed = {name: np.concatenate([column[:seam], column[::-1][seam:]]) for name, column in values.items()}
     for low in range(seam, 12_000, 800):
         after.take(low, fields(), part(changed, low, low + 800))
-    found = stored(after, tmp_path)
+    found = stored(after, tmp_path, 12_000)
     for level, size in LEVELS.items():
         for name in ("write_rms", "loss"):
             assert len(found[f"{level}/{name}"]) == 12_000 // size
@@ -209,14 +209,14 @@ def test_a_run_without_a_pyramid_gets_one_and_damaged_bins_are_computed_again(tm
     read = lambda name, low, high: values[name][low:high]
     first = Pyramid(tmp_path, "fast", outline(), Codec())
     first.rebuild_from(9000, fields(), read, {})
-    found = stored(first, tmp_path)
-    nodes = {path: json.loads(text) for path, text in first.describe()}
+    found = stored(first, tmp_path, 9000)
+    nodes = {path: json.loads(text) for path, text in first.describe(9000)}
     assert_bins(found["L1/write_rms"], values["write_rms"], 32)
     (tmp_path / "pyramid" / "fast" / "L1" / "write_rms" / "c.0.0.0").write_bytes(b"damaged")
     (tmp_path / "pyramid" / "fast" / "L2" / "loss" / "c.0.0").unlink()
     second = Pyramid(tmp_path, "fast", outline(), Codec())
     second.rebuild_from(9000, fields(), read, nodes)
-    again = stored(second, tmp_path)
+    again = stored(second, tmp_path, 9000)
     assert found.keys() == again.keys()
     assert_bins(again["L2/loss"], values["loss"], 256)
 
@@ -225,9 +225,9 @@ def test_an_array_that_comes_late_lacks_the_rows_before(tmp_path: Path) -> None:
     values = recorded(5000)
     pyramid = Pyramid(tmp_path, "fast", outline(), Codec())
     pyramid.take(0, fields(ARRAYS[:1]), part(values, 0, 3000))
-    stored(pyramid, tmp_path)
+    stored(pyramid, tmp_path, 3000)
     pyramid.take(3000, fields(), part(values, 3000, 5000))
-    found = stored(pyramid, tmp_path)
+    found = stored(pyramid, tmp_path, 5000)
     late = values["loss"].copy()
     late[:3000] = np.nan
     for level, size in LEVELS.items():
@@ -241,12 +241,12 @@ def test_a_rewind_to_before_an_array_came_keeps_it_without_values(tmp_path: Path
     pyramid = Pyramid(tmp_path, "fast", outline(), Codec())
     pyramid.take(0, fields(ARRAYS[:2]), part(values, 0, 30_000))
     pyramid.take(30_000, fields(), part(values, 30_000, 40_000))
-    stored(pyramid, tmp_path)
-    nodes = {path: json.loads(text) for path, text in pyramid.describe()}
+    stored(pyramid, tmp_path, 40_000)
+    nodes = {path: json.loads(text) for path, text in pyramid.describe(40_000)}
     values["loss"][:30_000] = np.nan
     again = Pyramid(tmp_path, "fast", outline(), Codec())
     again.rebuild_from(5000, fields(), lambda name, low, high: values[name][low:high], nodes)
-    found = stored(again, tmp_path)
+    found = stored(again, tmp_path, 5000)
     for level, size in LEVELS.items():
         assert found[f"{level}/loss"][:, 3].tolist() == [size] * (5000 // size)
         assert_bins(found[f"{level}/write_rms"], values["write_rms"], size)
