@@ -1,8 +1,9 @@
 """The run on disk: a writer that never loses an accepted row, and a reader that sees it while it is written."""
 
 from depthscope.store.creation import refuse_existing_rows
-from depthscope.store.errors import FORMAT, CorruptRun, NewerFormat, NotARun, RunError, RunLocked
+from depthscope.store.errors import FORMAT, CorruptRun, NewerFormat, NotARun, RunError, RunLocked, SchemaError
 from depthscope.store.find import find_runs, run_folders
+from depthscope.store.history import Gap, Rewind
 from depthscope.store.lock import Status
 from depthscope.store.run import Run, SublayerRecord, open_run
 from depthscope.store.specification import ArraySpec, Coordinate, StreamSpec
@@ -13,12 +14,15 @@ __all__ = [
     "ArraySpec",
     "Coordinate",
     "CorruptRun",
+    "Gap",
     "NewerFormat",
     "NotARun",
+    "Rewind",
     "Run",
     "RunError",
     "RunLocked",
     "RunWriter",
+    "SchemaError",
     "Status",
     "StreamSpec",
     "SublayerRecord",

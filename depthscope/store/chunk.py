@@ -24,6 +24,11 @@ LARGEST_RATIO = 5000
 """No chunk unpacks to more than so many times its size: blosc reaches about 1,200 on constant data."""
 
 
+def chunk_name(chunk: int, shape: tuple[int, ...]) -> str:
+    """Return the file name of a chunk of rows; `shape` is that of one row."""
+    return ".".join(["c", str(chunk), *("0" for _ in shape)])
+
+
 def encode_chunk(values: Array) -> bytes:
     """Compress a whole chunk."""
     encoded: bytes = blosc.compress(np.ascontiguousarray(values), b"zstd", 1, blosc.SHUFFLE)

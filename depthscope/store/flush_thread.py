@@ -22,12 +22,21 @@ _FIRST_SECONDS = 1.0
 
 
 class Request:
-    """Someone waits for a flush of one stream, or of all."""
+    """Someone waits for a flush of one stream, or of all, and for an `action` behind it."""
 
-    def __init__(self, stream: str | None) -> None:
-        self.stream = stream
+    def __init__(self, stream: str | None, action: Callable[[], object] | None = None) -> None:
+        self.stream, self.action = stream, action
         self.done = threading.Event()
         self.succeeded = False
+        self.error: Exception | None = None
+
+    def act(self) -> None:
+        """Do the action; what it raises belongs to the one who waits."""
+        try:
+            if self.action is not None:
+                self.action()
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            self.error = error
 
     def finish(self, succeeded: bool) -> None:
         self.succeeded = succeeded
@@ -61,9 +70,9 @@ class FlushThread:
         self.finished = threading.Event()
         threading.Thread(target=self._run, name="depthscope-flush", daemon=True).start()
 
-    def request(self, stream: str | None) -> Request:
-        """Ask for a flush of all accepted rows of a stream, or of all streams."""
-        request = Request(stream)
+    def request(self, stream: str | None, action: Callable[[], object] | None = None) -> Request:
+        """Ask for a flush of all accepted rows of a stream, or of all streams, and then for `action`."""
+        request = Request(stream, action)
         with self._request_lock:
             self._requests.append(request)
         self._wake.set()
@@ -90,6 +99,8 @@ class FlushThread:
                     done = self._flush_due(wanted, everything=closing or None in wanted)
                     rows.again_in(0.0 if done else _RETRY_SECONDS)
                     for request in requests:
+                        if done:
+                            request.act()
                         request.finish(done)
                     if closing:
                         self._leave(done)

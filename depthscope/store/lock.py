@@ -59,6 +59,13 @@ class WriterLock:
             self._owner["left"] = True
         replace_json(self._folder / _OWNER, self._owner, fsync=False)
 
+    def leave(self) -> None:
+        """Let go of a run that stays as it is, not closed."""
+        if self._owner:
+            with contextlib.suppress(OSError):
+                self.beat(left=True)
+        self.release()
+
     def release(self) -> None:
         """Let go. Closing is enough, and right in a forked child: its parent keeps the lock."""
         handle, self._file = self._file, -1

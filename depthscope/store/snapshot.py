@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,15 @@ class Snapshot:
     store: Path
     commit: Commit
     tails: Mapping[str, tuple[Piece, ...]]
+    later: tuple[Path, ...] = ()
+    """Of an earlier attempt: the stores of later ones, which hold what they have in common; the last is whole."""
     _described: dict[str, StoredArray] = field(default_factory=dict)
     _arrays: dict[str, dict[str, Recorded]] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for snapshots between which rows were only added."""
+        return self.commit.run, self.commit.epoch, self.later
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -115,7 +122,7 @@ class Snapshot:
         parts = []
         if start < committed:
             low, high = start, min(stop, committed)
-            path = self._path(array)
+            path = self._path(array.stream, array.name)
             if path is None:
                 parts.append(_missing(array, high - low))
             else:
@@ -137,19 +144,25 @@ class Snapshot:
         for path, node in self.commit.nodes.items():
             parent, _, name = path.rpartition("/")
             if parent == group and is_labels(dict(node)):
-                found[name] = read_labels(self.store / path, dict(node))
+                found[name] = read_labels((self.store, *self.later)[-1] / path, dict(node))
         return found
 
-    def _path(self, array: Recorded) -> str | None:
+    def stored(self, stream: str, name: str) -> StoredArray | None:
+        """Return how an array is stored, ``step`` included; None when no commit has it."""
+        path = self._path(stream, name)
+        return None if path is None else self._stored(path)
+
+    def _path(self, stream: str, name: str) -> str | None:
         for path in self.commit.nodes:
             group, _, key = path.rpartition("/")
-            if group == array.stream and unquote(key) == array.name:
+            if group == stream and unquote(key) == name:
                 return path
         return None
 
     def _stored(self, path: str) -> StoredArray:
         if path not in self._described:
-            self._described[path] = describe_array(self.store / path, self.commit.nodes[path])
+            described = describe_array(self.store / path, self.commit.nodes[path])
+            self._described[path] = replace(described, others=tuple(store / path for store in self.later))
         return self._described[path]
 
     def _committed(self, path: str, start: int, stop: int) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from depthscope.store.rows import RowBuffer
+from depthscope.store.rows import RowBuffer, Start
 from depthscope.store.schema import Schema
 from depthscope.store.segment import Segment, segment_path
 from depthscope.store.specification import ArraySpec
@@ -48,22 +48,51 @@ class StreamRows:
         tail: Path,
         new_array: Callable[[str, Any], ArraySpec],
         full: Callable[[], None],
+        start: Start | None = None,
     ) -> None:
         self.name, self.chunk_rows, self._tail = name, chunk_rows, tail
         self.arrays = arrays
         self._new_array, self._full = new_array, full
         self._lock = threading.Lock()
-        schema = Schema.of(name, arrays)
-        self._log = Segment(segment_path(tail, name, 0), 0, schema, 0)
-        self._buffers = [RowBuffer(schema, start=0, capacity=chunk_rows, first_segment=0)]
-        self._oldest_segment = 0
-        self.committed = 0
-        self.last_step: int | None = None
-        self.waiting_since = 0.0
-        """Monotonic time of the oldest row that is in no commit; 0 when there is none."""
+        start = start or Start.fresh(Schema.of(name, arrays), chunk_rows)
+        self._begin(start, self.open_log(start))
         self._closed = False
         self.dropped = 0
         self._told: set[str] = set()
+
+    def _begin(self, start: Start, log: Segment) -> None:
+        self._log, self._buffers = log, list(start.buffers)
+        self._oldest_segment = start.oldest_segment
+        self.committed = start.committed
+        self.last_step = start.last_step
+        self.waiting_since = time.monotonic() if start.rows > start.committed else 0.0
+        """Monotonic time of the oldest row that is in no commit; 0 when there is none."""
+
+    @property
+    def next_row(self) -> int:
+        """The number of rows accepted so far."""
+        return self._log.next_row
+
+    @property
+    def oldest_segment(self) -> int:
+        return self._oldest_segment
+
+    @property
+    def segment(self) -> int:
+        """Number of the log segment that rows go to."""
+        return self._log.number
+
+    def open_log(self, start: Start) -> Segment:
+        """Create the log segment that a start begins with."""
+        schema = start.buffers[-1].schema
+        return Segment(segment_path(self._tail, self.name, start.segment), start.segment, schema, start.rows)
+
+    def restart(self, start: Start, log: Segment) -> None:
+        """Go on elsewhere: rows after `start` are forgotten here; arrays and commit are the caller's part."""
+        with self._lock:
+            old = self._log
+            self._begin(start, log)
+            old.close()
 
     @property
     def schema(self) -> Schema:

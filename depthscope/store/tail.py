@@ -158,6 +158,10 @@ class TailIndex:
             return ()
         return tuple(sorted(found))
 
+    def torn(self) -> tuple[Path, ...]:
+        """Return the logs in which something is no frame."""
+        return tuple(log.path for log in self._logs.values() if log.torn)
+
     def refresh(
         self, commit: Commit, files: tuple[tuple[str, int, int], ...]
     ) -> dict[str, tuple[Piece, ...]]:
@@ -196,6 +200,12 @@ class TailIndex:
                     pieces.append(Piece(span=span, skip=skip, count=count - skip))
                     expected += count - skip
         return tuple(pieces)
+
+
+def log_numbers(folder: Path, stream: str) -> list[int]:
+    """Return the numbers of a stream's log segments that are there."""
+    matches = [_NAME.fullmatch(path.name) for path in folder.glob(f"{stream}.*.log")]
+    return sorted(int(match[2]) for match in matches if match and match[1] == stream)
 
 
 def rows_in(rank: Path) -> str:

@@ -1,0 +1,160 @@
+"""A run opened for writing again: recovered first, so that every accepted row is in the arrays."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from depthscope.quantities import DepthLayout
+from depthscope.store.changed import refuse_changes
+from depthscope.store.cleaning import clean
+from depthscope.store.commit import Committer, StreamState
+from depthscope.store.creation import Attributes, chunk_rows_of, columns, create_stream, root_labels
+from depthscope.store.errors import RunError, corrupt
+from depthscope.store.existing import Existing, read_existing, stored_rows
+from depthscope.store.extension import Extension
+from depthscope.store.flush import Flusher
+from depthscope.store.folder import LOGS, RANK, STORE
+from depthscope.store.labels import is_labels
+from depthscope.store.schema import Schema
+from depthscope.store.specification import ArraySpec, Coordinate, StreamSpec
+from depthscope.store.stream import StreamRows
+
+DAMAGED = ".damaged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovered:
+    """What a recovery found."""
+
+    rows: dict[str, int]
+    """Rows of each stream that were only in the log."""
+    closed: bool
+    """The run had been closed."""
+    damaged: tuple[Path, ...]
+    """Logs that were kept aside, since a part of them is no log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed:
+    committer: Committer
+    flusher: Flusher
+    streams: dict[str, StreamRows]
+    recovered: Recovered
+
+
+def resume_files(
+    path: Path,
+    *,
+    layout: DepthLayout | None,
+    coordinates: Sequence[Coordinate],
+    streams: Sequence[StreamSpec],
+    full: Callable[[], None],
+    fsync: bool,
+) -> Resumed:
+    """Open the run at `path`, whose lock is held, for more rows. RunError when it cannot be, OSError from the disk.
+
+    Interrupted at any moment, it can be done again: the log goes only when a commit has its rows.
+    """
+    existing = read_existing(path)
+    try:
+        refuse_changes(existing, layout=layout, coordinates=coordinates, streams=streams)
+        return _resume(existing, coordinates=coordinates, streams=streams, full=full, fsync=fsync)
+    except (RunError, OSError):
+        raise
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise corrupt(path, f"{type(error).__name__}: {error}") from error
+
+
+def _resume(
+    existing: Existing,
+    *,
+    coordinates: Sequence[Coordinate],
+    streams: Sequence[StreamSpec],
+    full: Callable[[], None],
+    fsync: bool,
+) -> Resumed:
+    path = existing.path
+    store, commit = path / RANK / STORE, existing.commit
+    clean(path, commit)
+    committer = Committer.resume(store, commit, fsync=fsync)
+    given = {spec.name: spec for spec in streams}
+    attributes: Attributes = {}
+    chunks: dict[str, int] = {}
+    flusher = Flusher(committer, columns(store, chunks, attributes), fsync=fsync)
+    opened: dict[str, StreamRows] = {}
+    for stream in commit.streams:
+        chunks[stream] = existing.chunk_rows(stream)
+        arrays = existing.arrays(stream)
+        known = {array.name for array in arrays}
+        arrays += [a for a in (given[stream].arrays if stream in given else ()) if a.name not in known]
+        for array in arrays:
+            attributes[stream, array.name] = array.attributes
+        opened[stream] = _continue(existing, stream, arrays, chunks[stream], flusher, full)
+        if opened[stream].waiting_since == 0:
+            count = commit.streams[stream].rows
+            committer.set_stream(stream, StreamState(rows=count, segment=opened[stream].segment))
+    for spec in streams:
+        if spec.name not in opened:
+            chunks[spec.name] = chunk_rows_of(spec)
+            opened[spec.name] = create_stream(
+                path,
+                spec,
+                layout=existing.record.layout,
+                at_root=root_labels(existing.record.layout, coordinates),
+                committer=committer,
+                attributes=attributes,
+                chunk_rows=chunks[spec.name],
+                full=full,
+                fsync=fsync,
+            )
+            flusher.create(opened[spec.name])
+    for log in existing.damaged_logs:
+        shutil.copyfile(log, f"{log}{DAMAGED}")
+    from_log = {name: rows.next_row - rows.committed for name, rows in opened.items()}
+    for rows in opened.values():
+        flusher.flush(rows, everything=True)
+    committer.commit()
+    for rows in opened.values():
+        rows.delete_segments(rows.segment)
+    found = Recovered(rows=from_log, closed=commit.closed, damaged=existing.damaged_logs)
+    return Resumed(committer=committer, flusher=flusher, streams=opened, recovered=found)
+
+
+def _continue(
+    existing: Existing,
+    stream: str,
+    arrays: list[ArraySpec],
+    chunk_rows: int,
+    flusher: Flusher,
+    full: Callable[[], None],
+) -> StreamRows:
+    """Return a stream's rows behind those that are there, and its columns as they are on disk."""
+    commit, snapshot = existing.commit, existing.snapshot
+    labels = [path for path, node in commit.nodes.items() if is_labels(dict(node))]
+    mine = {path.rpartition("/")[2]: commit.nodes[path] for path in labels if _is_in(path, stream)}
+    sizes = {str(node["dimension_names"][0]): int(node["shape"][0]) for node in mine.values()}
+    for array in arrays:
+        sizes |= dict(zip(array.dims, array.shape, strict=True))
+    rows = StreamRows(
+        stream,
+        arrays,
+        chunk_rows=chunk_rows,
+        tail=existing.path / RANK / LOGS,
+        new_array=Extension(sizes, mine, [array.name for array in arrays]).declare,
+        full=full,
+        start=existing.start(stream, arrays),
+    )
+    for field in Schema.of(stream, arrays).fields:
+        stored = snapshot.stored(stream, field.name)
+        if stored is not None:
+            flusher.adopt(stream, field, stored.first_row)
+    flusher.rows_changed_from(stream, commit.streams[stream].rows, partial(stored_rows, snapshot, stream))
+    return rows
+
+
+def _is_in(path: str, stream: str) -> bool:
+    return path.rpartition("/")[0] in ("", stream)
