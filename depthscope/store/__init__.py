@@ -1,9 +1,10 @@
 """The run on disk: a writer that never loses an accepted row, and a reader that sees it while it is written."""
 
-from depthscope.store.creation import refuse_existing_rows
+from depthscope.store.creation import holds_rows, refuse_existing_rows, refuse_writers
 from depthscope.store.errors import FORMAT, CorruptRun, NewerFormat, NotARun, RunError, RunLocked, SchemaError
 from depthscope.store.find import find_runs, run_folders
 from depthscope.store.history import Gap, Rewind
+from depthscope.store.jsonable import jsonable
 from depthscope.store.lock import Status
 from depthscope.store.run import Run, SublayerRecord, open_run
 from depthscope.store.specification import ArraySpec, Coordinate, StreamSpec
@@ -27,7 +28,10 @@ __all__ = [
     "StreamSpec",
     "SublayerRecord",
     "find_runs",
+    "holds_rows",
+    "jsonable",
     "open_run",
     "refuse_existing_rows",
+    "refuse_writers",
     "run_folders",
 ]

@@ -39,8 +39,21 @@ def refuse_existing_rows(path: str | os.PathLike[str]) -> None:
     found = rows_in(folder / RANK)
     if found:
         raise FileExistsError(
-            f"{folder} already holds a run ({found}); record to another path, or delete that run: rm -r {folder}"
+            f"{folder} already holds a run ({found}); record to another path, go on with that run (resume='auto'), "
+            f"or delete it: rm -r {folder}"
         )
+
+
+def holds_rows(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a run with rows is at `path`, to go on with; one without rows is replaced by a new one."""
+    return bool(rows_in(Path(path).absolute() / RANK))
+
+
+def refuse_writers(path: str | os.PathLike[str]) -> None:
+    """Raise RunLocked when another recorder writes the run at `path` at this moment."""
+    folder = Path(path).absolute()
+    if (folder / RANK).is_dir():
+        WriterLock(folder / RANK, folder).release()
 
 
 def claim(path: Path) -> WriterLock:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from depthscope.quantities import DepthLayout
 from depthscope.store.changed import refuse_changes
@@ -16,8 +17,10 @@ from depthscope.store.creation import Attributes, chunk_rows_of, columns, create
 from depthscope.store.errors import RunError, corrupt
 from depthscope.store.existing import Existing, read_existing, stored_rows
 from depthscope.store.extension import Extension
+from depthscope.store.files import replace_json
 from depthscope.store.flush import Flusher
 from depthscope.store.folder import LOGS, RANK, STORE
+from depthscope.store.jsonable import jsonable
 from depthscope.store.labels import is_labels
 from depthscope.store.schema import Schema
 from depthscope.store.specification import ArraySpec, Coordinate, StreamSpec
@@ -36,6 +39,8 @@ class Recovered:
     """The run had been closed."""
     damaged: tuple[Path, ...]
     """Logs that were kept aside, since a part of them is no log."""
+    config: Mapping[str, Any]
+    """The training configuration that the run was created with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +99,8 @@ def _resume(
         for array in arrays:
             attributes[stream, array.name] = array.attributes
         opened[stream] = _continue(existing, stream, arrays, chunks[stream], flusher, full)
+        if stream in given:
+            _set_cadence(store / stream, commit.nodes[stream], given[stream], committer)
         if opened[stream].waiting_since == 0:
             count = commit.streams[stream].rows
             committer.set_stream(stream, StreamState(rows=count, segment=opened[stream].segment))
@@ -120,8 +127,17 @@ def _resume(
     committer.commit()
     for rows in opened.values():
         rows.delete_segments(rows.segment)
-    found = Recovered(rows=from_log, closed=commit.closed, damaged=existing.damaged_logs)
+    found = Recovered(
+        rows=from_log, closed=commit.closed, damaged=existing.damaged_logs, config=existing.record.config
+    )
     return Resumed(committer=committer, flusher=flusher, streams=opened, recovered=found)
+
+
+def _set_cadence(group: Path, node: Mapping[str, Any], spec: StreamSpec, committer: Committer) -> None:
+    attributes = {**node["attributes"], "every": jsonable(spec.every)}
+    if attributes != node["attributes"]:
+        described = {**node, "attributes": attributes}
+        committer.add(spec.name, replace_json(group / "zarr.json", described, fsync=False))
 
 
 def _continue(
