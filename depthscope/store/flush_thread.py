@@ -91,6 +91,9 @@ class FlushThread:
                 with self._request_lock:
                     requests, self._requests = self._requests, []
                 closing = self.closing
+                if self._lock.lost():
+                    self._give_up(requests)
+                    return
                 if closing:
                     for stream in self._streams.values():
                         stream.close()
@@ -134,6 +137,20 @@ class FlushThread:
             complete = everything or name in wanted or bool(waited)
             done &= self._attempt(partial(self._flusher.flush, rows, everything=complete))
         return done
+
+    def _give_up(self, requests: list[Request]) -> None:
+        """Write nothing any more: the run belongs to another process."""
+        self.closing = True
+        for rows in self._streams.values():
+            rows.close()
+            self._attempt(partial(rows.close_log, delete=False))
+        for request in requests:
+            request.finish(False)
+        self._lock.release()
+        logger.error(
+            "%s was taken over by another process while this one was silent; it records nothing more here",
+            self._path,
+        )
 
     def _leave(self, flushed: bool) -> None:
         """Mark the run as finished when all of it is in the arrays; otherwise keep the log and say so."""
