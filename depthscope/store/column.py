@@ -73,7 +73,8 @@ class Column:
         self._tail_chunk = -1
         self.committed = 0
         """Rows that the last commit knows; whole chunks below are not written again."""
-        folder.mkdir(parents=True, exist_ok=True)
+        # Not its parents: a run that was deleted does not come back in part.
+        folder.mkdir(exist_ok=True)
 
     def write(self, start: int, rows: Array, *, fsync: bool) -> None:
         """Write the rows from number `start` on, which begins a chunk of the stream.

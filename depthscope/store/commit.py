@@ -91,14 +91,13 @@ class Committer:
             vars(self).update(saved)
             raise
 
-    def rewind(self, *, row: int, step: int, rows: Mapping[str, int]) -> None:
-        """Begin a new epoch in which each stream has `rows` of its rows."""
+    def rewind(self, *, row: int, step: int) -> None:
+        """Begin a new epoch that has only rows of smaller steps than `step`."""
         self._epoch += 1
         self._rewinds.append((self._epoch, row, step))
         with self._lock:
             self._gaps = {
-                stream: [gap for gap in gaps if gap[0] <= rows.get(stream, gap[0])]
-                for stream, gaps in self._gaps.items()
+                stream: [gap for gap in gaps if gap[1] < step] for stream, gaps in self._gaps.items()
             }
 
     def add_gap(self, stream: str, gap: tuple[int, int, int, int]) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from depthscope.store.schema import Field
 from depthscope.store.specification import RESERVED, Coordinate, StreamSpec, array_key
 from depthscope.store.stream import StreamRows
 from depthscope.store.tail import rows_in
+from depthscope.store.trouble import Signals
 
 _BUFFER_BYTES = 32 * 2**20
 Attributes = dict[tuple[str, str], Mapping[str, Any]]
@@ -88,7 +90,7 @@ def create_files(
     coordinates: Sequence[Coordinate],
     streams: Sequence[StreamSpec],
     versions: Mapping[str, str],
-    full: Callable[[], None],
+    signals: Signals,
     fsync: bool,
 ) -> tuple[Committer, Flusher, dict[str, StreamRows]]:
     """Write a run without rows into the claimed folder `path`."""
@@ -115,7 +117,7 @@ def create_files(
             committer=committer,
             attributes=attributes,
             chunk_rows=chunks[spec.name],
-            full=full,
+            signals=signals,
             fsync=fsync,
         )
         flusher.create(rows[spec.name])
@@ -143,7 +145,7 @@ def create_stream(
     committer: Committer,
     attributes: Attributes,
     chunk_rows: int,
-    full: Callable[[], None],
+    signals: Signals,
     fsync: bool,
 ) -> StreamRows:
     """Write a stream's group and labels into the next commit; its arrays come with `Flusher.create`."""
@@ -184,7 +186,8 @@ def create_stream(
         chunk_rows=chunk_rows,
         tail=tail,
         new_array=Extension(sizes, named, [array.name for array in spec.arrays]).declare,
-        full=full,
+        gap=partial(committer.add_gap, spec.name),
+        signals=signals,
     )
 
 

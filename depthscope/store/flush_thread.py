@@ -13,6 +13,7 @@ from depthscope.store.commit import Committer
 from depthscope.store.flush import Flusher
 from depthscope.store.lock import HEARTBEAT_SECONDS, WriterLock
 from depthscope.store.stream import StreamRows
+from depthscope.store.trouble import Trouble
 
 logger = logging.getLogger("depthscope.store")
 _SYNC_SECONDS = 30.0
@@ -55,6 +56,7 @@ class FlushThread:
         streams: Mapping[str, StreamRows],
         *,
         wake: threading.Event,
+        trouble: Trouble,
         flush_seconds: float,
         fsync: bool,
         ended: Callable[[], None],
@@ -64,7 +66,7 @@ class FlushThread:
         self._flush_seconds, self._fsync = flush_seconds, fsync
         self._requests: list[Request] = []
         self._request_lock = threading.Lock()
-        self._told: set[str] = set()
+        self._trouble = trouble
         self._started = time.monotonic()
         self.closing = False
         self.finished = threading.Event()
@@ -135,8 +137,12 @@ class FlushThread:
         for name, rows in self._streams.items():
             waited = rows.waiting_since and time.monotonic() - rows.waiting_since >= self._patience()
             complete = everything or name in wanted or bool(waited)
-            done &= self._attempt(partial(self._flusher.flush, rows, everything=complete))
+            done &= self._attempt(partial(self._flush, rows, everything=complete))
         return done
+
+    def _flush(self, rows: StreamRows, *, everything: bool) -> None:
+        if self._flusher.flush(rows, everything=everything):
+            self._trouble.over()
 
     def _give_up(self, requests: list[Request]) -> None:
         """Write nothing any more: the run belongs to another process."""
@@ -164,18 +170,16 @@ class FlushThread:
             self._attempt(partial(rows.close_log, delete=finished))
         if not finished:
             self._attempt(partial(self._lock.beat, left=True))
-            logger.error("%s was not closed; its accepted rows are in its log", self._path)
+            where = "its accepted rows are in its log" if self._path.exists() else "its folder is gone"
+            logger.error("%s was not closed; %s", self._path, where)
         self._lock.release()
 
     def _attempt(self, action: Callable[[], object]) -> bool:
-        """Do something on the disk; a failure is logged once and tried again later."""
+        """Do something on the disk; a failure is said once and tried again later."""
         try:
             action()
         except OSError as error:
-            message = f"{self._path} cannot be written ({error.strerror or error}); it is tried again"
-            if message not in self._told:
-                self._told.add(message)
-                logger.warning("%s", message)
+            self._trouble.met(error)
             return False
         return True
 

@@ -66,8 +66,13 @@ class WriterLock:
                 raise RunLocked(self._run, _locked_message(self._run, self._folder))
 
     def lost(self) -> bool:
-        """Tell whether another process has taken the run over: only where locks cannot prevent it."""
-        if not self._by_heartbeat or not self._owner:
+        """Tell whether another process has taken the path over, which no lock can prevent everywhere."""
+        if not self._owner or self._file < 0:
+            return False
+        if not self._by_heartbeat:
+            # The folder was deleted, and another run made in its place.
+            with contextlib.suppress(OSError):
+                return os.stat(self._folder / _LOCK).st_ino != os.fstat(self._file).st_ino
             return False
         token = _owner(self._folder).get("token", self._owner["token"])
         return bool(token != self._owner["token"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from depthscope.store.labels import is_labels
 from depthscope.store.schema import Schema
 from depthscope.store.specification import ArraySpec, Coordinate, StreamSpec
 from depthscope.store.stream import StreamRows
+from depthscope.store.trouble import Signals
 
 DAMAGED = ".damaged"
 
@@ -57,7 +58,7 @@ def resume_files(
     layout: DepthLayout | None,
     coordinates: Sequence[Coordinate],
     streams: Sequence[StreamSpec],
-    full: Callable[[], None],
+    signals: Signals,
     fsync: bool,
 ) -> Resumed:
     """Open the run at `path`, whose lock is held, for more rows. RunError when it cannot be, OSError from the disk.
@@ -67,7 +68,7 @@ def resume_files(
     existing = read_existing(path)
     try:
         refuse_changes(existing, layout=layout, coordinates=coordinates, streams=streams)
-        return _resume(existing, coordinates=coordinates, streams=streams, full=full, fsync=fsync)
+        return _resume(existing, coordinates=coordinates, streams=streams, signals=signals, fsync=fsync)
     except (RunError, OSError):
         raise
     except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -79,7 +80,7 @@ def _resume(
     *,
     coordinates: Sequence[Coordinate],
     streams: Sequence[StreamSpec],
-    full: Callable[[], None],
+    signals: Signals,
     fsync: bool,
 ) -> Resumed:
     path = existing.path
@@ -98,7 +99,7 @@ def _resume(
         arrays += [a for a in (given[stream].arrays if stream in given else ()) if a.name not in known]
         for array in arrays:
             attributes[stream, array.name] = array.attributes
-        opened[stream] = _continue(existing, stream, arrays, chunks[stream], flusher, full)
+        opened[stream] = _continue(existing, stream, arrays, chunks[stream], committer, flusher, signals)
         if stream in given:
             _set_cadence(store / stream, commit.nodes[stream], given[stream], committer)
         if opened[stream].waiting_since == 0:
@@ -115,7 +116,7 @@ def _resume(
                 committer=committer,
                 attributes=attributes,
                 chunk_rows=chunks[spec.name],
-                full=full,
+                signals=signals,
                 fsync=fsync,
             )
             flusher.create(opened[spec.name])
@@ -145,8 +146,9 @@ def _continue(
     stream: str,
     arrays: list[ArraySpec],
     chunk_rows: int,
+    committer: Committer,
     flusher: Flusher,
-    full: Callable[[], None],
+    signals: Signals,
 ) -> StreamRows:
     """Return a stream's rows behind those that are there, and its columns as they are on disk."""
     commit, snapshot = existing.commit, existing.snapshot
@@ -161,7 +163,8 @@ def _continue(
         chunk_rows=chunk_rows,
         tail=existing.path / RANK / LOGS,
         new_array=Extension(sizes, mine, [array.name for array in arrays]).declare,
-        full=full,
+        gap=partial(committer.add_gap, stream),
+        signals=signals,
         start=existing.start(stream, arrays),
     )
     for field in Schema.of(stream, arrays).fields:

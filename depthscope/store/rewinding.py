@@ -61,7 +61,7 @@ def rewind(
         for name, rows in streams.items():
             logs[name] = rows.open_log(starts[name])
         with committer.all_or_nothing():
-            committer.rewind(row=keep[next(iter(streams))], step=step, rows=keep)
+            committer.rewind(row=keep[next(iter(streams))], step=step)
             for name, rows in streams.items():
                 flusher.describe(rows, keep[name], logs[name].number)
             committer.commit()

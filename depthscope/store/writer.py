@@ -23,6 +23,7 @@ from depthscope.store.resuming import Recovered, resume_files
 from depthscope.store.rewinding import rewind
 from depthscope.store.specification import Coordinate, StreamSpec
 from depthscope.store.stream import StreamRows
+from depthscope.store.trouble import Signals, Trouble
 
 logger = logging.getLogger("depthscope.store")
 
@@ -42,6 +43,7 @@ class RunWriter:
         streams: Mapping[str, StreamRows],
         *,
         wake: threading.Event,
+        trouble: Trouble,
         flush_seconds: float,
         fsync: bool,
         recovered: Recovered | None = None,
@@ -63,6 +65,7 @@ class RunWriter:
             flusher,
             streams,
             wake=wake,
+            trouble=trouble,
             flush_seconds=flush_seconds,
             fsync=fsync,
             ended=lambda: leaving.unwatch(self),
@@ -93,6 +96,7 @@ class RunWriter:
         when arrays, dims and coordinates contradict one another.
         """
         folder, wake = Path(path).absolute(), threading.Event()
+        trouble = Trouble(folder)
         lock = claim(folder)
         try:
             committer, flusher, rows = create_files(
@@ -104,11 +108,19 @@ class RunWriter:
                 coordinates=coordinates,
                 streams=streams,
                 versions=versions or {},
-                full=wake.set,
+                signals=Signals(full=wake.set, trouble=trouble),
                 fsync=fsync,
             )
             return cls(
-                folder, lock, committer, flusher, rows, wake=wake, flush_seconds=flush_seconds, fsync=fsync
+                folder,
+                lock,
+                committer,
+                flusher,
+                rows,
+                wake=wake,
+                trouble=trouble,
+                flush_seconds=flush_seconds,
+                fsync=fsync,
             )
         except BaseException:
             lock.release()
@@ -136,12 +148,18 @@ class RunWriter:
         it, SchemaError when it was recorded with another model, OSError when the disk refuses.
         """
         folder, wake = Path(path).absolute(), threading.Event()
+        trouble = Trouble(folder)
         read_record(folder)
         lock = WriterLock(folder / RANK, folder)
         try:
             lock.claim()
             opened = resume_files(
-                folder, layout=layout, streams=streams, coordinates=coordinates, full=wake.set, fsync=fsync
+                folder,
+                layout=layout,
+                streams=streams,
+                coordinates=coordinates,
+                signals=Signals(full=wake.set, trouble=trouble),
+                fsync=fsync,
             )
             writer = cls(
                 folder,
@@ -150,6 +168,7 @@ class RunWriter:
                 opened.flusher,
                 opened.streams,
                 wake=wake,
+                trouble=trouble,
                 flush_seconds=flush_seconds,
                 fsync=fsync,
                 recovered=opened.recovered,
