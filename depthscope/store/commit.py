@@ -190,9 +190,14 @@ def read_commit(store: Path, *, verify: bool = False) -> Commit:
         nodes = root["consolidated_metadata"]["metadata"]
         if not isinstance(nodes, dict) or not all(isinstance(node, dict) for node in nodes.values()):
             raise ValueError(f"{ROOT} has consolidated metadata that is no object of objects")
-        if verify and state.get("crc32") != _checksum(
-            {key: value for key, value in state.items() if key != "crc32"},
-            json.dumps(nodes, separators=(",", ":")),
+        if (
+            verify
+            and "crc32" in state
+            and state["crc32"]
+            != _checksum(
+                {key: value for key, value in state.items() if key != "crc32"},
+                json.dumps(nodes, separators=(",", ":")),
+            )
         ):
             raise ValueError(f"{ROOT} was changed after it was written: its checksum does not fit")
         for path in nodes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +20,14 @@ from depthscope.store.existing import Existing, read_existing, stored_rows
 from depthscope.store.extension import Extension
 from depthscope.store.files import replace_json
 from depthscope.store.flush import Flusher
-from depthscope.store.folder import LOGS, RANK, STORE
+from depthscope.store.folder import LOGS, RANK, STORE, read_record
 from depthscope.store.jsonable import jsonable
 from depthscope.store.labels import is_labels
+from depthscope.store.lock import WriterLock
 from depthscope.store.schema import Schema
 from depthscope.store.specification import ArraySpec, Coordinate, StreamSpec
 from depthscope.store.stream import StreamRows
-from depthscope.store.trouble import Signals
+from depthscope.store.trouble import Signals, Trouble
 
 DAMAGED = ".damaged"
 
@@ -177,3 +179,26 @@ def _continue(
 
 def _is_in(path: str, stream: str) -> bool:
     return path.rpartition("/")[0] in ("", stream)
+
+
+def recover_run(path: str | os.PathLike[str]) -> Recovered:
+    """Bring every accepted row of a run that nobody writes into its arrays, and remove what no commit names.
+
+    Its status stays what it is. RunLocked while a recorder writes it, other RunErrors when it is damaged.
+    """
+    folder = Path(path).absolute()
+    read_record(folder)
+    lock = WriterLock(folder / RANK, folder)
+    try:
+        existing = read_existing(folder)
+        if existing.commit.closed:
+            clean(folder, existing.commit)
+            return Recovered(rows={}, closed=True, damaged=(), config=existing.record.config)
+        lock.claim()
+        signals = Signals(full=lambda: None, trouble=Trouble(folder))
+        opened = resume_files(folder, layout=None, coordinates=(), streams=(), signals=signals, fsync=True)
+        for rows in opened.streams.values():
+            rows.close_log(delete=False)
+        return opened.recovered
+    finally:
+        lock.leave()

@@ -77,7 +77,7 @@ class Snapshot:
                 and node.get("node_type") == "array"
                 and not is_labels(dict(node))
             ):
-                stored = self._stored(path)
+                stored = self.stored_at(path)
                 found[stored.name] = Recorded(
                     name=stored.name,
                     stream=stream,
@@ -150,7 +150,7 @@ class Snapshot:
     def stored(self, stream: str, name: str) -> StoredArray | None:
         """Return how an array is stored, ``step`` included; None when no commit has it."""
         path = self._path(stream, name)
-        return None if path is None else self._stored(path)
+        return None if path is None else self.stored_at(path)
 
     def _path(self, stream: str, name: str) -> str | None:
         for path in self.commit.nodes:
@@ -159,7 +159,8 @@ class Snapshot:
                 return path
         return None
 
-    def _stored(self, path: str) -> StoredArray:
+    def stored_at(self, path: str) -> StoredArray:
+        """Return how the array at a path inside the store is stored; ValueError when that cannot be."""
         if path not in self._described:
             described = describe_array(self.store / path, self.commit.nodes[path])
             self._described[path] = replace(described, others=tuple(store / path for store in self.later))
@@ -168,7 +169,7 @@ class Snapshot:
     def _committed(self, path: str, start: int, stop: int) -> Array:
         if path not in self.commit.nodes:
             raise ValueError(f"the array {path} is missing")
-        return read_rows(self._stored(path), start, stop)
+        return read_rows(self.stored_at(path), start, stop)
 
 
 def _missing(array: Recorded, count: int) -> Array:
