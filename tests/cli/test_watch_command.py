@@ -38,7 +38,7 @@ INCIDENTS = {
         {"loss": 2.7, "nonfinite": np.array([0, 0, 7, 7, 7, 7])},
         {"quantity": "nonfinite", "value": 7.0, "layer": 3},
     ),
-    "spike": ({"loss": 3.5}, {"quantity": "loss", "value": 3.5, "layer": None}),
+    "spike": ({"loss": 4.5}, {"quantity": "loss", "value": 4.5, "layer": None}),
     "gain": (
         {"loss": 2.7, "state_rms": np.array([1, 2, 3, 4, 51, 6])},
         {"quantity": "state_rms", "value": 51.0, "limit": 50.0, "layer": 5},
