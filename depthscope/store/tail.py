@@ -158,6 +158,15 @@ class TailIndex:
             return ()
         return tuple(sorted(found))
 
+    def any_row(self, files: tuple[tuple[str, int, int], ...]) -> bool:
+        """Tell whether any log holds a row; a run whose creation was interrupted has logs without one."""
+        for name, inode, _ in files:
+            log = LogIndex(self._folder / name, inode)
+            log.grow()
+            if log.spans:
+                return True
+        return False
+
     def torn(self) -> tuple[Path, ...]:
         """Return the logs in which something is no frame."""
         return tuple(log.path for log in self._logs.values() if log.torn)
@@ -216,7 +225,7 @@ def rows_in(rank: Path) -> str:
     try:
         commit = read_commit(store)
     except FileNotFoundError:
-        return "without a commit, but with logs" if any(size for *_, size in files) else ""
+        return "without a commit, but with rows in its logs" if tails.any_row(files) else ""
     except (OSError, ValueError) as error:
         return f"which cannot be read: {error}"
     if not commit.streams and not commit.run:

@@ -14,6 +14,7 @@ from depthscope.quantities import DepthLayout
 from depthscope.store import leaving
 from depthscope.store.commit import Committer
 from depthscope.store.creation import claim, create_files
+from depthscope.store.errors import RunError, corrupt
 from depthscope.store.flush import Flusher
 from depthscope.store.flush_thread import FlushThread, Request
 from depthscope.store.folder import RANK, read_record
@@ -210,8 +211,10 @@ class RunWriter:
 
         request = self._thread.request(None, act)
         self._wait(request)
-        if request.error is not None:
+        if isinstance(request.error, OSError | RunError):
             raise request.error
+        if request.error is not None:
+            raise corrupt(self.path, str(request.error)) from request.error
         if not request.succeeded:
             raise OSError(f"{self.path} could not be rewound to step {step}: its rows cannot be written")
         if done[0]:

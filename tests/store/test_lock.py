@@ -294,3 +294,16 @@ def test_without_locks_a_writer_that_was_taken_over_writes_nothing_more(
     writer.close()
     assert (tmp_path / "run" / "rank00000" / "data.zarr" / "zarr.json").read_bytes() == committed
     assert "taken over by another process" in caplog.text
+
+
+def test_a_creation_that_was_killed_is_no_obstacle(tmp_path: Path) -> None:
+    """Killed after the logs were made and before the first commit."""
+    code = FIRST.replace(
+        "from depthscope.store import RunWriter", "from depthscope.store import RunWriter, commit"
+    )
+    code = code.replace("writer =", "commit.Committer.commit = lambda self: os._exit(0)\nwriter =")
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], check=True, timeout=60)
+    assert list((tmp_path / "run" / "rank00000" / "tail").glob("*.log"))
+    RunWriter.create(
+        tmp_path / "run", name="r", config={}, layout=outline(), streams=[fast()], fsync=False
+    ).close()
