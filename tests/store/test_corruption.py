@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 from depthscope.store import RunError, RunWriter, check_run, find_runs, open_run, recover_run
 from tests.store.runs import LAYERS, fast, outline, slow
 
-LARGEST = 100 * 2**20
+LARGEST, HEADROOM = 100 * 2**20, 400 * 2**20
 LONGEST_SECONDS = 60.0
 ABSURD: list[Any] = [
     0, -1, 1, 2**31, 2**63, 10**12, 10**30, 1e308, -1e-3, True, None, "", "x", "NaN", "../../..", "\0",
@@ -141,7 +143,29 @@ def use(path: Path) -> None:
     assert all(named)
 
 
-def hold(stores: Path, work: Path, data: st.DataObject) -> None:
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """Refuse allocations that would make this process 400 MiB larger: as strict as tracing, and free."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + HEADROOM, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@contextmanager
+def traced_memory() -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < LARGEST
+    finally:
+        tracemalloc.stop()
+
+
+def hold(stores: Path, work: Path, data: st.DataObject, memory: AbstractContextManager[None]) -> None:
     run = work / data.draw(st.sampled_from(["closed", "crashed"]))
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
@@ -149,14 +173,10 @@ def hold(stores: Path, work: Path, data: st.DataObject) -> None:
         shutil.copytree(stores / path.name, path)
     damage(data, run)
     started = time.monotonic()
-    tracemalloc.start()
-    try:
+    broken: list[Path] = []
+    with memory:
         use(run)
-        broken: list[Path] = []
         found = find_runs(work, broken=lambda path, error: broken.append(path))
-        assert tracemalloc.get_traced_memory()[1] < LARGEST
-    finally:
-        tracemalloc.stop()
     assert time.monotonic() - started < LONGEST_SECONDS
     assert work / "other" in {each.path for each in found}
     assert set(broken) <= {run}
@@ -176,7 +196,7 @@ COMMON: dict[str, Any] = {
 def test_random_damage_is_named_and_harms_nothing_else(
     stores: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    hold(stores, tmp_path_factory.getbasetemp() / "work", data)
+    hold(stores, tmp_path_factory.getbasetemp() / "work", data, little_memory())
 
 
 @pytest.mark.soak
@@ -185,4 +205,4 @@ def test_random_damage_is_named_and_harms_nothing_else(
 def test_five_hundred_random_damages(
     stores: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    hold(stores, tmp_path_factory.getbasetemp() / "work", data)
+    hold(stores, tmp_path_factory.getbasetemp() / "work", data, traced_memory())
