@@ -172,7 +172,7 @@ def test_recover_brings_the_rows_of_the_log_into_the_arrays(
     assert (found.code, found.err) == (0, "")
     assert f"fast: 40 rows, {40 - committed} of them from the log" in found.out
     with xr.open_datatree(store, engine="zarr") as tree:
-        assert tree["fast"]["step"].values.tolist() == list(range(40))
+        assert tree["fast"].to_dataset()["step"].values.tolist() == list(range(40))
         assert tree["slow"].sizes["step"] == 10
     assert not list(run.rglob("*.partial"))
     assert open_run(run).status == "crashed"

@@ -89,8 +89,10 @@ def test_the_earlier_attempt(frozen: Path) -> None:
 
 def test_other_readers_see_the_committed_rows(frozen: Path) -> None:
     with xr.open_datatree(frozen / "rank00000" / "data.zarr", engine="zarr") as tree:
-        assert tree["fast"]["step"].values.tolist() == list(range(COMMITTED))
-        assert tree["fast"]["tokens"].values.tolist() == [4096.0 * step for step in range(COMMITTED)]
+        assert tree["fast"].to_dataset()["step"].values.tolist() == list(range(COMMITTED))
+        assert tree["fast"].to_dataset()["tokens"].values.tolist() == [
+            4096.0 * step for step in range(COMMITTED)
+        ]
 
 
 def test_it_is_sound_and_goes_on(frozen: Path) -> None:

@@ -103,14 +103,14 @@ def committed(path: Path, lives: list[int]) -> int:
     with xr.open_datatree(path / "rank00000" / "data.zarr", engine="zarr") as tree:
         count = int(tree["fast"].sizes["step"])
         assert {array.sizes["step"] for array in tree["fast"].data_vars.values()} <= {count}
-        assert tree["fast"]["loss"].values.tolist() == list(range(count))
-        assert tree["fast"]["tokens"].values.tolist() == [
+        assert tree["fast"].to_dataset()["loss"].values.tolist() == list(range(count))
+        assert tree["fast"].to_dataset()["tokens"].values.tolist() == [
             1e6 * life + step for step, life in enumerate(lives[:count])
         ]
-        assert not np.isnan(tree["fast"]["write_rms"].values).any()
+        assert not np.isnan(tree["fast"].to_dataset()["write_rms"].values).any()
         slow_count = int(tree["slow"].sizes["step"])
-        assert tree["slow"]["step"].values.tolist() == list(range(0, 3 * slow_count, 3))
-        assert not np.isnan(tree["slow"]["depth_attention"].values).any()
+        assert tree["slow"].to_dataset()["step"].values.tolist() == list(range(0, 3 * slow_count, 3))
+        assert not np.isnan(tree["slow"].to_dataset()["depth_attention"].values).any()
     return count
 
 

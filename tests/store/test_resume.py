@@ -68,10 +68,10 @@ def check(path: Path, steps: range, values: list[float], **options: Any) -> None
 
 def check_zarr(path: Path, steps: range, values: list[float]) -> None:
     with xr.open_datatree(path / "rank00000" / "data.zarr", engine="zarr") as tree:
-        assert tree["fast"]["step"].values.tolist() == list(steps)
+        assert tree["fast"].to_dataset()["step"].values.tolist() == list(steps)
         for name in ("loss", "tokens"):
-            assert tree["fast"][name].values.tolist() == values
-        assert tree["slow"]["step"].values.tolist() == [step for step in steps if step % 3 == 0]
+            assert tree["fast"].to_dataset()[name].values.tolist() == values
+        assert tree["slow"].to_dataset()["step"].values.tolist() == [step for step in steps if step % 3 == 0]
 
 
 KILLED = """
@@ -240,8 +240,8 @@ def test_an_array_that_came_late_goes_on_before_its_first_row(
 ) -> None:
     writer = make_writer()
     for step in range(600):
-        late = {"late": float(step), "vector": np.full(3, step)} if step >= 400 else {}
-        writer.append("fast", step, {"loss": step, **late})
+        new = {"late": float(step), "vector": np.full(3, step)} if step >= 400 else {}
+        writer.append("fast", step, {"loss": step, **new})
     writer.close()
     writer = resume(step=100)
     writer.append("fast", 100, {"loss": 100, "late": 7.0, "vector": np.full(3, 7)})
@@ -253,7 +253,7 @@ def test_an_array_that_came_late_goes_on_before_its_first_row(
         if not finished:
             writer.close()
     with xr.open_datatree(tmp_path / "run" / "rank00000" / "data.zarr", engine="zarr") as tree:
-        np.testing.assert_array_equal(tree["fast"]["late"].values, late)
+        np.testing.assert_array_equal(tree["fast"].to_dataset()["late"].values, late)
     assert open_run(tmp_path / "run", attempt=1)["late"].values[400:].tolist() == list(range(400, 600))
 
 
