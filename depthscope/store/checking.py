@@ -130,7 +130,7 @@ def _of_logs(rank: Path, *, closed: bool) -> list[Check]:
             pieces = tails.refresh(commit, tails.files())
         except Moved:
             continue
-        damaged = {log.name for log in tails.torn()}
+        damaged = {log.name for log in tails.damaged()}
         checks = []
         for stream, found in pieces.items():
             bad = sorted(name for name in damaged if name.startswith(f"{stream}."))

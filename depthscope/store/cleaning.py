@@ -13,6 +13,7 @@ from typing import Any
 from depthscope.store.commit import Commit
 from depthscope.store.files import PARTIAL, read_json, replace_file
 from depthscope.store.folder import ATTEMPTS, LOGS, RANK, STORE
+from depthscope.store.segment import segment_path
 from depthscope.store.tail import log_numbers
 
 _CHUNK = re.compile(r"c\.(\d+)(\.\d+)*")
@@ -25,7 +26,7 @@ def leftovers(path: Path, commit: Commit) -> list[Path]:
     found += store.rglob(f"*{PARTIAL}")
     for stream, state in commit.streams.items():
         found += [
-            rank / LOGS / f"{stream}.{number:08d}.log"
+            segment_path(rank / LOGS, stream, number)
             for number in log_numbers(rank / LOGS, stream)
             if commit.closed or number < state.segment
         ]

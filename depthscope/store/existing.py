@@ -17,7 +17,7 @@ from depthscope.store.rows import RowBuffer, Start
 from depthscope.store.schema import Schema
 from depthscope.store.snapshot import Snapshot
 from depthscope.store.specification import ArraySpec
-from depthscope.store.tail import Moved, TailIndex, log_numbers
+from depthscope.store.tail import TailIndex, log_numbers
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +30,7 @@ class Existing:
     record: RunRecord
     snapshot: Snapshot
     damaged_logs: tuple[Path, ...]
-    """Logs with bytes in them that are no frame, other than an end that was cut short."""
+    """Logs with bytes in them that are no frame, other than an end that was cut short, or with rows out of place."""
 
     @property
     def commit(self) -> Commit:
@@ -55,14 +55,14 @@ class Existing:
 
     def start(self, stream: str, arrays: list[ArraySpec]) -> Start:
         """Return where rows of a stream go on: behind all that are there, in a log segment of its own."""
-        state, numbers = self.commit.streams[stream], log_numbers(self.path / RANK / LOGS, stream)
+        number = max([self.commit.streams[stream].segment, *log_numbers(self.path / RANK / LOGS, stream)]) + 1
         return start_behind(
             self.snapshot,
             Schema.of(stream, arrays),
             self.snapshot.rows(stream),
             chunk_rows=self.chunk_rows(stream),
-            segment=max([state.segment, *numbers]) + 1,
-            oldest_segment=min([state.segment, *numbers]),
+            segment=number,
+            oldest_segment=number,
         )
 
 
@@ -76,10 +76,8 @@ def read_existing(path: Path) -> Existing:
             raise newer_format(path, commit.format)
         if commit.run != record.id:
             raise ValueError(f"run.json is of run {record.id}, {STORE} of run {commit.run}")
-        try:
-            pieces = {} if commit.closed else tails.refresh(commit, tails.files())
-        except Moved:  # copied without its logs
-            pieces = {}
+        # The run may have been copied without its logs.
+        pieces = {} if commit.closed else tails.refresh(commit, tails.files(), incomplete=True)
     except FileNotFoundError as error:
         raise corrupt(path, f"{RANK}/{STORE}/{ROOT} is missing ({error.filename})") from None
     except RunError:
@@ -87,7 +85,7 @@ def read_existing(path: Path) -> Existing:
     except ValueError as error:
         raise corrupt(path, str(error)) from None
     snapshot = Snapshot(store=rank / STORE, commit=commit, tails=pieces)
-    return Existing(path=path, record=record, snapshot=snapshot, damaged_logs=tails.torn())
+    return Existing(path=path, record=record, snapshot=snapshot, damaged_logs=tails.damaged())
 
 
 def start_behind(

@@ -92,7 +92,8 @@ class Follower:
             if problem:
                 raise corrupt(self.path, problem)
             # Copied without its logs, or they were deleted by hand: the committed rows are all there is.
-            return self._keep(Snapshot(store=self._store, commit=commit, tails={}), signature)
+            tails = self._tails.refresh(commit, signature[1], incomplete=True)
+            return self._keep(Snapshot(store=self._store, commit=commit, tails=tails), signature)
 
     def consistently(self, read: Callable[[Snapshot], T]) -> T:
         """Read from the present snapshot; again when the writer moved or rewound what was being read.

@@ -12,7 +12,7 @@ from typing import Any
 
 from depthscope.quantities import DepthLayout
 from depthscope.store.changed import refuse_changes
-from depthscope.store.cleaning import clean
+from depthscope.store.cleaning import clean, remove
 from depthscope.store.commit import Committer, StreamState
 from depthscope.store.creation import Attributes, chunk_rows_of, columns, create_stream, root_labels
 from depthscope.store.errors import RunError, corrupt
@@ -25,8 +25,10 @@ from depthscope.store.jsonable import jsonable
 from depthscope.store.labels import is_labels
 from depthscope.store.lock import WriterLock
 from depthscope.store.schema import Schema
+from depthscope.store.segment import segment_path
 from depthscope.store.specification import ArraySpec, Coordinate, StreamSpec
 from depthscope.store.stream import StreamRows
+from depthscope.store.tail import log_numbers
 from depthscope.store.trouble import Signals, Trouble
 
 DAMAGED = ".damaged"
@@ -88,6 +90,11 @@ def _resume(
     path = existing.path
     store, commit = path / RANK / STORE, existing.commit
     clean(path, commit)
+    old_logs = [
+        segment_path(path / RANK / LOGS, stream, number)
+        for stream in commit.streams
+        for number in log_numbers(path / RANK / LOGS, stream)
+    ]
     committer = Committer.resume(store, commit, fsync=fsync)
     given = {spec.name: spec for spec in streams}
     attributes: Attributes = {}
@@ -128,8 +135,7 @@ def _resume(
     for rows in opened.values():
         flusher.flush(rows, everything=True)
     committer.commit()
-    for rows in opened.values():
-        rows.delete_segments(rows.segment)
+    remove(old_logs)
     found = Recovered(
         rows=from_log, closed=commit.closed, damaged=existing.damaged_logs, config=existing.record.config
     )

@@ -141,6 +141,7 @@ class TailIndex:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._logs: dict[str, LogIndex] = {}
+        self._unplaced: set[Path] = set()
 
     def files(self) -> tuple[tuple[str, int, int], ...]:
         """Return (name, inode, size) of every log: what `refresh` depends on."""
@@ -167,14 +168,18 @@ class TailIndex:
                 return True
         return False
 
-    def torn(self) -> tuple[Path, ...]:
-        """Return the logs in which something is no frame."""
-        return tuple(log.path for log in self._logs.values() if log.torn)
+    def damaged(self) -> tuple[Path, ...]:
+        """Return the logs in which something is no frame, and those whose rows go on from nothing."""
+        torn = {log.path for log in self._logs.values() if log.torn}
+        return tuple(sorted(torn | self._unplaced))
 
     def refresh(
-        self, commit: Commit, files: tuple[tuple[str, int, int], ...]
+        self, commit: Commit, files: tuple[tuple[str, int, int], ...], *, incomplete: bool = False
     ) -> dict[str, tuple[Piece, ...]]:
-        """Return the rows of each stream that go on from the commit; Moved when the commit is no longer the last."""
+        """Return the rows of each stream that go on from the commit; Moved when the commit is no longer the last.
+
+        `incomplete`: nobody writes, and logs may be missing; a stream without its log has the committed rows.
+        """
         logs: dict[str, LogIndex] = {}
         for name, inode, size in files:
             log = self._logs.get(name)
@@ -182,9 +187,10 @@ class TailIndex:
                 log = LogIndex(self._folder / name, inode)
             logs[name] = log
         self._logs = logs
-        return {stream: self._pieces(stream, commit) for stream in commit.streams}
+        self._unplaced = set()
+        return {stream: self._pieces(stream, commit, incomplete) for stream in commit.streams}
 
-    def _pieces(self, stream: str, commit: Commit) -> tuple[Piece, ...]:
+    def _pieces(self, stream: str, commit: Commit, incomplete: bool) -> tuple[Piece, ...]:
         state = commit.streams[stream]
         numbered = []
         for name, log in self._logs.items():
@@ -192,7 +198,7 @@ class TailIndex:
             if match and match[1] == stream and int(match[2]) >= state.segment:
                 numbered.append((int(match[2]), log))
         numbered.sort(key=lambda entry: entry[0])
-        if not numbered or numbered[0][0] != state.segment:
+        if not incomplete and (not numbered or numbered[0][0] != state.segment):
             raise Moved
         pieces: list[Piece] = []
         expected = state.rows
@@ -204,7 +210,8 @@ class TailIndex:
             for span in log.spans:
                 skip, count = expected - span.first_row, len(span.steps)
                 if skip < 0:
-                    return tuple(pieces)
+                    self._unplaced.add(log.path)
+                    continue
                 if count > skip:
                     pieces.append(Piece(span=span, skip=skip, count=count - skip))
                     expected += count - skip

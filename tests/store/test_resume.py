@@ -24,8 +24,12 @@ from depthscope.store import (
     RunWriter,
     SchemaError,
     StreamSpec,
+    check_run,
     open_run,
+    recover_run,
 )
+from depthscope.store.schema import Schema
+from depthscope.store.segment import Segment, segment_path
 from tests.store.runs import LAYERS, MakeWriter, fast, outline, slow
 
 Resume = Callable[..., RunWriter]
@@ -78,6 +82,8 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from depthscope.store import RunWriter, StreamSpec
+from depthscope.store.schema import Schema
+from depthscope.store.segment import Segment, segment_path
 from tests.store.runs import fast, outline, slow
 from tests.store.test_resume import write
 writer = RunWriter.create(Path(sys.argv[1]), name="r", config={}, layout=outline(),
@@ -386,6 +392,41 @@ def test_a_run_that_was_tampered_with_is_read_but_not_resumed(
     with pytest.raises(ValueError, match="checksum"):
         resume()
     assert os.path.exists(root.parent / "fast" / "write_rms" / "c.2.0")
+
+
+def test_a_run_that_lost_one_of_its_logs_keeps_the_rows_of_the_others(resume: Resume, tmp_path: Path) -> None:
+    kill_one(tmp_path / "run")
+    logs = tmp_path / "run" / "rank00000" / "tail"
+    for log in logs.glob("fast.*.log"):
+        log.unlink()
+    before = open_run(tmp_path / "run")
+    assert before.rows("slow") == 15
+    count = before.rows("fast")
+    assert 20 <= count < 45
+    assert all(check.passed for check in check_run(tmp_path / "run")) is False
+    resume()
+    run = open_run(tmp_path / "run")
+    assert run.steps("slow").tolist() == list(range(0, 45, 3))
+    assert run.steps("fast").tolist() == list(range(count))
+
+
+def test_rows_that_go_on_from_nothing_are_kept_aside(resume: Resume, tmp_path: Path) -> None:
+    """Somebody deleted a log in between: its successor's rows have no place, and are not thrown away."""
+    kill_one(tmp_path / "run")
+    recover_run(tmp_path / "run")
+    schema = Schema.of("fast", fast().arrays)
+    path = segment_path(tmp_path / "run" / "rank00000" / "tail", "fast", 99)
+    log = Segment(path, 99, schema, 50)
+    log.append(50, 0.0, bytes(schema.row_bytes), schema)
+    log.close()
+    content = path.read_bytes()
+    assert open_run(tmp_path / "run").rows("fast") == 45
+    writer = resume()
+    assert writer.recovered is not None
+    assert writer.recovered.damaged == (path,)
+    assert Path(f"{path}.damaged").read_bytes() == content
+    write(writer, range(45, 60))
+    check(tmp_path / "run", range(60), list(range(60)))
 
 
 def test_a_log_with_a_spoiled_row_is_kept_aside(resume: Resume, tmp_path: Path) -> None:
