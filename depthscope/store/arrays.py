@@ -36,6 +36,8 @@ class StoredArray:
     dtype: np.dtype[Any]
     attributes: Mapping[str, Any]
     first_row: int
+    others: tuple[Path, ...] = ()
+    """Folders of the array in later attempts: a chunk that `folder` lacks is the same in the first that has it."""
 
 
 def describe_array(folder: Path, metadata: Mapping[str, Any], *, over: str = "step") -> StoredArray:
@@ -92,13 +94,17 @@ def read_rows(array: StoredArray, start: int, stop: int) -> Array:
     if (begin - start) * row_bytes > _LARGEST_GAP:
         raise ValueError(f"{array.name} claims to lack its first {array.first_row} rows")
     paths, present = [], 0
-    for chunk in range(begin // size, -(-stop // size)):
-        path = array.folder / chunk_name(chunk, array.shape)
-        try:
-            present += path.stat().st_size
-        except FileNotFoundError:
-            raise ValueError(f"{array.name} lacks its rows from {chunk * size} on ({path.name})") from None
-        paths.append((chunk, path))
+    for chunk in range(begin // size, -(-stop // size)) if begin < stop else ():
+        name = chunk_name(chunk, array.shape)
+        for folder in (array.folder, *array.others):
+            try:
+                present += (folder / name).stat().st_size
+            except FileNotFoundError:
+                continue
+            paths.append((chunk, folder / name))
+            break
+        else:
+            raise ValueError(f"{array.name} lacks its rows from {chunk * size} on ({name})")
     if (stop - begin) * row_bytes > LARGEST_RATIO * present + _FREE_BYTES:
         raise ValueError(f"{array.name} claims {stop - begin} rows, more than its files can hold")
     values = np.full((stop - start, *array.shape), np.nan if array.dtype.kind == "f" else 0, array.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,14 @@ def chunk_rows(field: Field, stream_rows: int) -> int:
     while rows % 2 == 0 and rows * field.nbytes > _CHUNK_BYTES:
         rows //= 2
     return rows
+
+
+def stream_chunk_rows(step_metadata: Mapping[str, Any]) -> int:
+    """Return the rows in a chunk of a stream, from the metadata of its ``step`` array."""
+    rows = int(step_metadata["chunk_grid"]["configuration"]["chunk_shape"][0])
+    if rows < _SCALAR_CHUNKS or rows % _SCALAR_CHUNKS:
+        raise ValueError(f"step has chunks of {rows} rows, not a multiple of {_SCALAR_CHUNKS}")
+    return rows // _SCALAR_CHUNKS
 
 
 class Column:
@@ -74,7 +82,8 @@ class Column:
         self._length: tuple[int, str] | None = None
         self.committed = 0
         """Rows that the last commit knows; whole chunks below are not written again."""
-        folder.mkdir(parents=True, exist_ok=True)
+        # Not its parents: a run that was deleted does not come back in part.
+        folder.mkdir(exist_ok=True)
 
     def write(self, start: int, rows: Array, *, fsync: bool) -> None:
         """Write the rows from number `start` on, which begins a chunk of the stream (of the array: a level).
@@ -102,6 +111,14 @@ class Column:
         if self._tail is not None:
             self._put(self._tail_chunk, self._tail, fsync)
 
+    def continue_from(self, rows: int, read: Callable[[int, int], Array]) -> None:
+        """Go on behind the first `rows` rows on disk, of which `read(start, stop)` returns some."""
+        self.committed = rows
+        chunk, count = divmod(rows, self._rows)
+        self._tail, self._tail_chunk = None, -1
+        if count and not self._nested:
+            self._tail, self._tail_chunk = self._padded(read(rows - count, rows)), chunk
+
     def set_length(self, rows: int) -> str:
         """Write the array's own metadata with `rows` rows, and return its text for the commit.
 
@@ -120,6 +137,10 @@ class Column:
         return whole
 
     def _put(self, chunk: int, values: Array, fsync: bool) -> None:
-        replace_file(
-            self.folder / chunk_name(chunk, self.field.shape), encode_chunk(values, self._codec), fsync=fsync
-        )
+        attributes = self.metadata["attributes"]
+        if (chunk + 1) * self._rows <= attributes.get(FIRST_ROW, 0):
+            # The run went back to before the array's first row.
+            attributes[FIRST_ROW] = chunk * self._rows
+            self._length = None
+        name = chunk_name(chunk, self.field.shape)
+        replace_file(self.folder / name, encode_chunk(values, self._codec), fsync=fsync)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from depthscope.quantities import DepthLayout
 from depthscope.store import reading
 from depthscope.store.follow import BadSelection, Follower
+from depthscope.store.history import Gap, Rewind
 from depthscope.store.lock import Status
 from depthscope.store.snapshot import Snapshot
 
@@ -32,12 +33,13 @@ class SublayerRecord:
     residual_block: int
 
 
-def open_run(path: str | os.PathLike[str]) -> Run:
+def open_run(path: str | os.PathLike[str], *, attempt: int | None = None) -> Run:
     """Open the run in the folder `path` for reading, also while it is being written.
 
+    `attempt` selects an earlier attempt, counted from 1; ValueError when there is none of that number.
     NotARun, NewerFormat or CorruptRun (all RunError) say why it cannot be.
     """
-    return Run(Path(path).absolute())
+    return Run(Path(path).absolute(), attempt)
 
 
 class Run:
@@ -47,9 +49,9 @@ class Run:
     means the one of the stream that was declared first; ``stream/name`` says which.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, attempt: int | None = None) -> None:
         self.path = path
-        self._follower = Follower(path)
+        self._follower = Follower(path, attempt)
         self._follower.snapshot()
 
     def __repr__(self) -> str:
@@ -120,9 +122,22 @@ class Run:
         return {name: snapshot.attributes(name).get("every", 1) for name in snapshot.streams}
 
     @property
-    def attempts(self) -> tuple[tuple[int, int, int], ...]:
-        """Earlier attempts that a resume rewound, as (epoch, row, step); empty when there were none."""
-        return self._follower.snapshot().commit.rewinds
+    def attempts(self) -> tuple[Rewind, ...]:
+        """The earlier attempts, oldest first, each by the rewind that ended it; empty when there were none."""
+        return tuple(Rewind(*rewind) for rewind in self._follower.snapshot().commit.rewinds)
+
+    def attempt(self, number: int) -> Run:
+        """Return the run as it was in an earlier attempt, counted from 1, with its rows beyond the rewind.
+
+        ValueError when there is none of that number; ``len(run.attempts) + 1`` is the run itself.
+        """
+        return Run(self.path, number)
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Rows that were dropped while the run was recorded; empty when all of them are there."""
+        found = self._follower.snapshot().commit.gaps
+        return tuple(Gap(stream, *gap) for stream, gaps in found.items() for gap in gaps)
 
     @property
     def notes(self) -> dict[str, Any]:

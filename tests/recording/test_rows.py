@@ -288,13 +288,6 @@ def test_a_recorder_for_the_same_model_closes_the_earlier_one(
     assert len(open_run(tmp_path / "first")["state_rms"]) == 1
 
 
-def test_a_path_with_rows_is_refused_with_the_ways_out(tmp_path: Path) -> None:
-    model, inputs, targets = trained(build("prenorm"))
-    record_one(model, inputs, targets, tmp_path / "run")
-    with pytest.raises(FileExistsError, match=str(tmp_path / "run")):
-        Recorder(build("prenorm"), tmp_path / "run")
-
-
 def test_nothing_recorded_is_said(tmp_path: Path) -> None:
     recorder = Recorder(build("foreign"), tmp_path / "run")
     with pytest.warns(UserWarning, match="never ran forward in training mode"):
