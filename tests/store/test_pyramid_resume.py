@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +75,8 @@ def resumed(run: Path, **options: Any) -> RunWriter:
 
 
 @pytest.fixture(params=[0, 17, 31, 32, 1000, 2048, 2600, 4999])
-def step(request: pytest.FixtureRequest) -> Iterator[int]:
-    yield request.param
+def step(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
 
 
 def test_levels_follow_a_rewind_to_any_row(run: Path, step: int) -> None:
