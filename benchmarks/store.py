@@ -91,8 +91,8 @@ def percentiles(seconds: list[float]) -> str:
     return f"median {median:.0f} us, p99 {high:.0f} us"
 
 
-def hand_over(folder: Path, rows: int = 6000, pause: float = 0.002) -> None:
-    """Time `append` of 5,120 values a row in a loop that rests, as training rests in the device's queue."""
+def hand_over(folder: Path, rows: int, pause: float) -> None:
+    """Time `append` of 5,120 values a row, resting in between as training rests in the device's queue."""
     wall, processor = [], []
     with writer(folder / "run", QUANTITIES) as run:
         for step, row in enumerate(rows_of(QUANTITIES, rows)):
@@ -103,9 +103,10 @@ def hand_over(folder: Path, rows: int = 6000, pause: float = 0.002) -> None:
             time.sleep(pause)
     shutil.rmtree(folder / "run")
     print(
-        f"hand-over of {QUANTITIES} x {LAYERS} values, {rows} rows, {rows // 1024} full flushes in between:"
+        f"hand-over of {QUANTITIES} x {LAYERS} values, {rows} rows {1e3 * pause:.0f} ms apart, "
+        f"{rows // 1024} full flushes: {percentiles(wall)}; of the caller's processor time {percentiles(processor)}",
+        flush=True,
     )
-    print(f"  wall time {percentiles(wall)}; processor time of the caller {percentiles(processor)}")
 
 
 def record(path: Path, rows: int) -> float:
@@ -267,7 +268,8 @@ def main() -> None:
     )
     print(f"numpy {np.__version__}, zarr {zarr.__version__}")
     try:
-        hand_over(folder)
+        hand_over(folder, rows=1000, pause=0)  # caches stay warm, no flush
+        hand_over(folder, rows=6000, pause=0.002)
         growth(folder, options.rows)
         print(f"\npeers, {QUANTITIES} x {LAYERS} values a row")
         for name, peer in {

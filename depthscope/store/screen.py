@@ -71,9 +71,9 @@ class Screen:
     def _cut(self, low: int, high: int, size: int, finer: list[int]) -> Bins:
         """Return bins of `size` rows, as finer levels or the rows give them; one alone where `low` is inside it."""
         if not finer:
-            return self._reduced(low, high, high - low if low % size else size)
+            return self._reduced(low, high, size)
         bins, rows = self._binned(low, high, finer)
-        return merge_bins(bins, rows, len(bins) if low % size else size // finer[0])
+        return merge_bins(bins, rows, size // finer[0])
 
     def _reduced(self, low: int, high: int, size: int) -> Bins:
         """Return bins of `size` rows counted from `low`, from the rows, without all of them in memory at once."""

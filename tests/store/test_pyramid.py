@@ -285,7 +285,13 @@ def test_columns_are_exact_whatever_the_range_and_however_far_the_levels_are(
         assert_bins(found[None], values, edges[index + 1] - edges[index], edges[index])
 
 
-def test_a_long_range_is_read_from_the_coarsest_level_that_fills_the_screen() -> None:
+@pytest.mark.parametrize(
+    ("count", "level", "columns"),
+    [(1_000_000, 256, 1303), (200_000, 256, 782), (180_000, 32, 1407), (30_000, 32, 938)],
+)
+def test_a_long_range_is_read_from_the_coarsest_level_that_fills_the_screen(
+    count: int, level: int, columns: int
+) -> None:
     asked: dict[int, list[tuple[int, int]]] = {1: [], **{size: [] for size in LEVELS.values()}}
 
     def reader(size: int) -> Any:
@@ -295,13 +301,14 @@ def test_a_long_range_is_read_from_the_coarsest_level_that_fills_the_screen() ->
 
         return read
 
-    levels = {size: (1_000_000 // size, reader(size)) for size in LEVELS.values()}
-    bins, _ = Screen(reader(1), levels).read(0, 1_000_000, 1500)
-    assert len(bins) == 1303
-    assert asked[2048] == []
-    assert asked[256] == [(0, 3906)]
-    assert asked[32] == [(31_248, 31_250)]
-    assert sum(high - low for low, high in asked[1]) == 0
+    levels = {size: (count // size, reader(size)) for size in LEVELS.values()}
+    bins, _ = Screen(reader(1), levels).read(0, count, 1500)
+    assert len(bins) == columns
+    assert asked[level] == [(0, count // level)]
+    read = {size: sum(high - low for low, high in spans) for size, spans in asked.items() if size != level}
+    assert read[2048] == 0
+    assert read[1] < 32
+    assert read.get(32, 0) < 8 or level == 32
 
 
 def test_every_reader_sees_the_same_columns_live_and_finished(
