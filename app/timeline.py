@@ -30,18 +30,17 @@ def segments(steps: npt.NDArray[np.int64]) -> list[list[int]]:
     Steps without any order, past a few hundred segments, are thinned rather than sent whole.
     """
     found: list[list[int]] = []
+    gaps = np.diff(steps)
+    changes = np.append(np.flatnonzero(np.diff(gaps)) + 1, gaps.size)
     place = 0
     while place < steps.size:
         first = int(steps[place])
         if place + 1 == steps.size:
             found.append([first, first, 1])
             break
-        distance = int(steps[place + 1] - steps[place])
-        gaps = np.diff(steps[place:])
-        other = np.flatnonzero(gaps != distance)
-        length = int(other[0]) if other.size else gaps.size
-        found.append([first, int(steps[place + length]), max(distance, 1)])
-        place += length + 1
+        last = int(changes[np.searchsorted(changes, place, "right")])
+        found.append([first, int(steps[last]), max(int(gaps[place]), 1)])
+        place = last + 1
         if len(found) > _MOST_SEGMENTS:
             kept = steps[:: max(1, steps.size // _MOST_SEGMENTS)]
             return [[int(step), int(step), 1] for step in kept]

@@ -3,6 +3,7 @@
 Receives opened runs of `depthscope.store`; hands `Finding`s and plain numbers to figures, app and cli.
 """
 
+from depthscope.analysis.alert import NAMED_RULES, Alert, AlertRule, alert_rule
 from depthscope.analysis.block_boundary import (
     THE_LINE,
     Boundary,
@@ -19,8 +20,11 @@ from depthscope.analysis.rule import Rule, one_stream, restarts
 from depthscope.analysis.skip_path import SkipPath
 
 __all__ = [
+    "NAMED_RULES",
     "RULES",
     "THE_LINE",
+    "Alert",
+    "AlertRule",
     "BlockControl",
     "Boundary",
     "Finding",
@@ -29,6 +33,7 @@ __all__ = [
     "Severity",
     "SkipPath",
     "Value",
+    "alert_rule",
     "boundaries",
     "construction_ratios",
     "findings",

@@ -17,6 +17,11 @@ from depthscope.quantities import QUANTITIES, DepthLayout
 TAIL = 0.1
 """`The last tenth of records`."""
 _BLOCK_BYTES = 64 * 2**20
+_MOST_NUMBERS = 2**21
+"""Of one series: 16 MiB. Above that, records are the means of equal bins, which the store has ready."""
+_FEWEST_BINS = 64
+_MOST_PICKED_BYTES = 2**28
+"""Read to pick entries of a map from; above that, as above."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +78,7 @@ class Records:
             steps = self._run.steps(known.stream)
         else:
             steps = np.asarray(self._run.read(name)["step"].values, dtype=np.int64)
-        return steps[steps <= self._last]
+        return steps[: int(np.searchsorted(steps, self._last, "right"))]
 
     def newest(self, name: str) -> Series | None:
         """Return the newest record alone; None where there is none."""
@@ -85,24 +90,32 @@ class Records:
         return self._read(name, step, step) if step in self.steps(name) else None
 
     def tail(self, name: str) -> Series | None:
-        """Return the last tenth of the records, rounded up; None where there is none."""
+        """Return the last tenth of the records, rounded up; None where there is none.
+
+        Very many records come as the means of equal bins over the same steps, each at its bin's last step.
+        """
         steps = self.steps(name)
-        return self._read(name, int(steps[-tenth(steps.size)]), int(steps[-1])) if steps.size else None
+        return self._shortened(name, steps[-tenth(steps.size) :]) if steps.size else None
 
     def whole(self, name: str) -> Series | None:
-        """Return every record of a quantity; None where there is none. For quantities with few numbers a record."""
+        """Return every record of a quantity; None where there is none. Very many come as in `tail`."""
         steps = self.steps(name)
-        return self._read(name, int(steps[0]), int(steps[-1])) if steps.size else None
+        return self._shortened(name, steps) if steps.size else None
 
     def entries(self, name: str, index: Sequence[tuple[int, ...]]) -> Series | None:
         """Return every record of some entries of a quantity: values [records, entries]; None where there is none.
 
-        Reads in blocks, so that a long record of a large map is never in memory as a whole.
+        Reads in blocks, so that a long record of a large map is never in memory as a whole. Very many records
+        come as in `tail`.
         """
         steps = self.steps(name)
         if steps.size == 0:
             return None
         row_bytes = 8 * prod(self._run.read(name, int(steps[-1])).shape[1:])
+        if steps.size * row_bytes > _MOST_PICKED_BYTES:
+            bins = self._shortened(name, steps)
+            values = np.stack([np.moveaxis(bins.values, 0, -1)[entry] for entry in index], axis=-1)
+            return Series(steps=bins.steps, values=values)
         rows = max(1, _BLOCK_BYTES // row_bytes)
         parts = []
         for first in range(0, steps.size, rows):
@@ -142,6 +155,19 @@ class Records:
         if np.all(np.isnan(newest.newest)):
             return f"{name} has no value at step {newest.newest_step}"
         return ""
+
+    def _shortened(self, name: str, steps: IntArray) -> Series:
+        """Return the records at `steps`, or the means of bins where they are very many."""
+        first, last = int(steps[0]), int(steps[-1])
+        size = prod(self._run.read(name, last, last + 1).shape[1:])
+        if steps.size * size <= _MOST_NUMBERS:
+            exact = self._read(name, first, last)
+            assert exact is not None  # there are records at these steps
+            return exact
+        columns = max(_FEWEST_BINS, _MOST_NUMBERS // size)
+        bins = self._run.read(name, first, last + 1, columns=columns)
+        values = np.asarray(bins.sel(stat="mean").values, dtype=np.float64)
+        return Series(steps=np.asarray(bins["step_end"].values, dtype=np.int64), values=values)
 
     def _read(self, name: str, first: int, last: int) -> Series | None:
         array = self._run.read(name, first, last + 1)

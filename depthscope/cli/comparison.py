@@ -47,11 +47,12 @@ def _reached(run: Run, at: str, runs: Sequence[Run]) -> float:
     if at == "tokens":
         if "tokens" not in run.quantities:
             raise CliError(f"compare: {run.name} has no tokens recorded; compare --at step")
-        return float(np.nanmax(run["tokens"].values))
+        return float(run.read("tokens", columns=1).sel(stat="max").values[-1])
     name = _loss_name(runs)
-    if name not in run.quantities or not np.isfinite(run[name].values).any():
+    lowest = run.read(name, columns=1).sel(stat="min").values if name in run.quantities else np.empty(0)
+    if not np.isfinite(lowest).any():
         raise CliError(f"compare: {run.name} has no {name} loss recorded; compare --at step")
-    return float(np.nanmin(run[name].values))
+    return float(lowest[-1])
 
 
 def _loss_name(runs: Sequence[Run]) -> str:

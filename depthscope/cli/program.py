@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from depthscope.cli.check import CHECK
 from depthscope.cli.command import Command, parser_of
 from depthscope.cli.compare import COMPARE
 from depthscope.cli.demo import DEMO
@@ -13,12 +14,15 @@ from depthscope.cli.errors import CliError, UsageError, did_you_mean, os_error_t
 from depthscope.cli.export import EXPORT
 from depthscope.cli.inspect import INSPECT
 from depthscope.cli.ls import LS
+from depthscope.cli.recover import RECOVER
 from depthscope.cli.serve import SERVE
 from depthscope.cli.summary import SUMMARY
 from depthscope.cli.version import version_text
+from depthscope.cli.watch import WATCH
 
 COMMANDS: dict[str, Command] = {
-    command.name: command for command in (DEMO, SERVE, EXPORT, LS, SUMMARY, COMPARE, INSPECT)
+    command.name: command
+    for command in (DEMO, SERVE, EXPORT, LS, SUMMARY, COMPARE, INSPECT, CHECK, RECOVER, WATCH)
 }
 INTERRUPTED = 130
 CLOSED_PIPE = 141

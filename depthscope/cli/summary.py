@@ -139,7 +139,8 @@ def losses_text(entry: Run) -> str:
     evaluations = [name for name in entry.quantities if f"evaluation/{name}" in entry]
     told = []
     for name in ("loss", *evaluations):
-        array = entry.read(name).dropna("step") if name in entry and entry.read(name).ndim == 1 else None
+        known = name in entry and entry.read(name, entry.last_step).ndim == 1
+        array = entry.read(name).dropna("step") if known else None
         if array is not None and array.size:
             label = "training" if name == "loss" else name
             told.append(f"{label} {float(array[-1]):.4g} at step {int(array['step'][-1])}")

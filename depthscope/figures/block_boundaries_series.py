@@ -15,6 +15,7 @@ from depthscope.analysis import (
     restarts,
     virtual_blocks,
 )
+from depthscope.figures.columns import column_means
 from depthscope.figures.labelled import Absent
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import IntArray
@@ -100,7 +101,7 @@ def _over_steps(run: ReadableRun, name: str, columns: int) -> tuple[FloatArray, 
     array = run.read(name, columns=columns)
     if array.sizes["step"] == 0:
         raise Absent("no step is recorded yet")
-    mean = array.sel(stat="mean").transpose(..., "step")
+    mean = column_means(array).transpose(..., "step")
     start = np.asarray(array["step_start"].values, dtype=np.int64)
     end = np.asarray(array["step_end"].values, dtype=np.int64)
     return np.asarray(mean.values, dtype=np.float64), start, end

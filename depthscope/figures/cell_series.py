@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from depthscope.figures.columns import column_means
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import recorded_steps
@@ -51,7 +52,7 @@ def cell_series_data(runs: Sequence[ReadableRun], options: CellSeriesOptions) ->
         for name, quantity in SERIES.items():
             if quantity in run.quantities:
                 array = run.read(quantity, layers=[options.target], columns=options.columns)
-                means = array.sel(stat="mean").isel(target=0, source=options.source)
+                means = column_means(array).isel(target=0, source=options.source)
                 rows[name] = np.asarray(means.values, dtype=np.float64)
                 steps = np.asarray(array["step_end"].values, dtype=np.int64)
         gap = np.full(steps.size, np.nan)

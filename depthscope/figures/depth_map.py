@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from depthscope.figures.columns import column_means
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.limits import has_logarithm
 from depthscope.figures.readable import ReadableRun
@@ -117,7 +118,7 @@ def _binned(
     array = run.read(quantity, columns=columns)
     if array.sizes["step"] == 0:
         raise Absent("no step is recorded yet")
-    mean = array.sel(stat="mean").transpose("layer", "step")
+    mean = column_means(array).transpose("layer", "step")
     start = np.asarray(array["step_start"].values, dtype=np.int64)
     end = np.asarray(array["step_end"].values, dtype=np.int64)
     return shown_values(mean.values, quantity), start, end

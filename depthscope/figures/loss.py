@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from depthscope.figures.columns import column_means
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import evaluation_names
@@ -48,7 +49,7 @@ def loss_data(runs: Sequence[ReadableRun], options: LossOptions) -> Labelled:
             raise Absent(
                 "no validation loss yet" if name != TRAINING else "no loss was given to the recorder"
             )
-        array = run.read(name, columns=options.columns).sel(stat="mean")
+        array = column_means(run.read(name, columns=options.columns))
         values = np.asarray(array.values, dtype=np.float64)
         kept = ~np.isnan(values)
         if not kept.any():

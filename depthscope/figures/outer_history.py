@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from depthscope.figures.columns import column_means
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.shown import require
@@ -37,7 +38,7 @@ def outer_history_data(runs: Sequence[ReadableRun], options: OuterHistoryOptions
         array = run.read(shown.name, columns=options.columns)
         if array.sizes["step"] == 0:
             raise Absent("no outer state is recorded yet")
-        mean = array.sel(stat="mean")
+        mean = column_means(array)
         values = np.asarray(mean.values, dtype=np.float64).reshape(mean.sizes["step"], -1).T
         blocks = mean.sizes.get("block", 1)
         sides = ["read", "write"] if "side" in mean.dims else [""]

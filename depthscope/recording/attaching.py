@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from depthscope.recording import registry
+from depthscope.store import holds_rows, refuse_existing_rows, refuse_writers
 
 
 def checked_model(model: nn.Module) -> nn.Module:
@@ -47,15 +48,21 @@ def checked_path(path: str | Path) -> Path:
 
 
 def check_resume(resume: str, path: Path) -> None:
+    """Refuse what cannot be: no run to go on with, or one that shall not be touched."""
     if resume not in ("auto", "never", "must"):
         raise ValueError(f"resume={resume!r}: expected 'auto', 'never' or 'must'")
-    if resume == "must" and not (path / "run.json").exists():
+    if resume == "must" and not holds_rows(path):
+        found = "a run without rows" if (path / "run.json").exists() else "no run"
         raise FileNotFoundError(
-            f"resume='must', but there is no run at {path}; use resume='auto' to begin one"
+            f"resume='must', but there is {found} at {path}; use resume='auto' to begin one"
         )
+    if resume == "never" or path.is_file():
+        refuse_existing_rows(path)
 
 
 def displace(model: nn.Module, path: Path) -> None:
+    """Close earlier recorders of this model or path; RunLocked when another process records there."""
     for other in registry.displaced_by(model, path):
         other.close()
         print(f"depthscope: closed the earlier recorder of {other.path}, which this one replaces")
+    refuse_writers(path)

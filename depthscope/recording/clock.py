@@ -45,3 +45,6 @@ class Clock:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.next, self.tokens_seen = int(state["next_step"]), int(state["tokens_seen"])
+        self.positions = self.forwards = 0
+        self.last_time = None
+        self._stride, self._started = 1, False

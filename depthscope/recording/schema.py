@@ -56,8 +56,13 @@ def absent(probes: Sequence[Probe], layout: DepthLayout) -> dict[str, str]:
     }
 
 
-def streams(probes: Sequence[Probe], layout: DepthLayout, every: Mapping[str, int]) -> list[StreamSpec]:
-    """Return the streams with every array that some entry of this model can reach."""
+def streams(
+    probes: Sequence[Probe], layout: DepthLayout, every: Mapping[str, int], mantissa_bits: int | None = None
+) -> list[StreamSpec]:
+    """Return the streams with every array that some entry of this model can reach.
+
+    f4 arrays over the depth axis keep `mantissa_bits`; scalars keep all.
+    """
     sizes, missing = _sizes(layout), absent(probes, layout)
     by_probe = {name for probe in probes for name in probe.quantities}
     specs = []
@@ -75,20 +80,22 @@ def streams(probes: Sequence[Probe], layout: DepthLayout, every: Mapping[str, in
             specs.append(
                 StreamSpec(
                     name=stream,
-                    arrays=tuple(_array(quantity, sizes) for quantity in recorded),
+                    arrays=tuple(_array(quantity, sizes, mantissa_bits) for quantity in recorded),
                     every=every[stream],
                 )
             )
     return [*specs, *(StreamSpec(name=name) for name in NAMED_BY_THE_USER)]
 
 
-def _array(quantity: Quantity, sizes: Mapping[str, int]) -> ArraySpec:
+def _array(quantity: Quantity, sizes: Mapping[str, int], mantissa_bits: int | None) -> ArraySpec:
     attributes: dict[str, Any] = dict(quantity.attributes())
     exact = quantity.units in ("tokens", "bytes") and not quantity.dims
+    dtype = "f2" if quantity.reach == "source" and quantity.units == "1" else "f8" if exact else "f4"
     return ArraySpec(
         name=quantity.name,
         dims=quantity.dims,
         shape=tuple(sizes[dim] for dim in quantity.dims),
-        dtype="f2" if quantity.reach == "source" and quantity.units == "1" else "f8" if exact else "f4",
+        dtype=dtype,
         attributes=attributes,
+        mantissa_bits=mantissa_bits if quantity.dims and dtype == "f4" else None,
     )

@@ -41,7 +41,7 @@ from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
-from depthscope.store import RunWriter
+from depthscope.store import RunWriter, StreamSpec, holds_rows, jsonable
 
 SILENT_AFTER = 3
 """Due steps after which a site that never fired, or fires no more, is named."""
@@ -82,6 +82,7 @@ class RunDescription:
     name: str
     config: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    mantissa_bits: int | None = None
 
 
 def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
@@ -121,6 +122,7 @@ class Session:
         plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming)
         self._ledger = Ledger(plan.accumulators, arming)
         self.every = every
+        self._config = jsonable(description.config)
         self.missing = absent(shown, self.layout)
         self.error: Exception | None = None
         self.warnings: list[str] = []
@@ -128,19 +130,13 @@ class Session:
         self._rows = 0
         self._silent_rows = np.zeros(self.layout.layers)
         steps = {stream: schedule.every for stream, schedule in every.items()}
-        specs = streams(shown, self.layout, steps)
+        specs = streams(shown, self.layout, steps, description.mantissa_bits)
         self.due_streams = frozenset(spec.name for spec in specs) & set(every)
         shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
         self.recorded = tuple(shapes)
-        self.writer = RunWriter.create(
-            description.path,
-            name=description.name,
-            config=description.config,
-            tags=description.tags,
-            layout=self.layout,
-            streams=specs,
-            versions={"torch": torch.__version__},
-        )
+        self.writer = _writer(description, self.layout, specs)
+        self.resumes = self.writer.recovered is not None
+        """Rows from the next one on may be there already, of a run that went further."""
         self.writer.annotate("found_by", anatomy.found_by)
         self.writer.annotate("notes", list(anatomy.notes))
         self.writer.annotate("missing", self.missing)
@@ -155,6 +151,7 @@ class Session:
 
     def submit_row(self, step: int, generations: Sequence[Generation], facts: Mapping[str, Value]) -> None:
         """Hand over the step's moments with the `facts` that are known."""
+        self._resume_at(step)
         observer, arming = self.observer, self.observer.arming
         # Earlier micro-batches of a spoiled step went with the failed one: no number is better than half of one.
         traced = arming.traced and not arming.spoiled
@@ -181,6 +178,7 @@ class Session:
 
     def submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
         """Hand over values under the user's own names."""
+        self._resume_at(step)
         on_device, on_host = split(values)
         packet = Packet(
             stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
@@ -192,6 +190,16 @@ class Session:
         if self.observer.arming.traced:
             self._ledger.clear()
             self.observer.arming.spoiled = bool(self.observer.generations)
+
+    def _resume_at(self, step: int) -> None:
+        """Before the first row of a resumed run, take back those that lie beyond. This one time, training waits."""
+        if self.resumes:
+            self.handover.wait()
+            self.writer.rewind(step)
+            self.resumes = False
+            recovered = self.writer.recovered
+            if recovered is not None and recovered.config != self._config:
+                self.writer.annotate("configurations", {str(step): self._config})
 
     def _submit(self, packet: Packet, scalars: Sequence[Tensor], more: Sequence[Tensor]) -> None:
         """Pack the numbers into one vector on their device and hand it over; nothing waits."""
@@ -279,6 +287,21 @@ def _likely_cause(kind: str) -> str:
     return (
         "its module is never called in training (the parent bypasses its forward), or its compiled code ran before "
         "the recorder was attached (attach first, or call torch.compiler.reset())"
+    )
+
+
+def _writer(description: RunDescription, layout: DepthLayout, streams: Sequence[StreamSpec]) -> RunWriter:
+    """Go on with the run at the path, or create one."""
+    if holds_rows(description.path):
+        return RunWriter.resume(description.path, layout=layout, streams=streams)
+    return RunWriter.create(
+        description.path,
+        name=description.name,
+        config=description.config,
+        tags=description.tags,
+        layout=layout,
+        streams=streams,
+        versions={"torch": torch.__version__},
     )
 
 

@@ -1,9 +1,14 @@
 """The run on disk: a writer that never loses an accepted row, and a reader that sees it while it is written."""
 
-from depthscope.store.creation import refuse_existing_rows
-from depthscope.store.errors import FORMAT, CorruptRun, NewerFormat, NotARun, RunError, RunLocked
+from depthscope.store.checking import Check, check_run
+from depthscope.store.codec import Codec
+from depthscope.store.creation import holds_rows, refuse_existing_rows, refuse_writers
+from depthscope.store.errors import FORMAT, CorruptRun, NewerFormat, NotARun, RunError, RunLocked, SchemaError
 from depthscope.store.find import find_runs, run_folders
+from depthscope.store.history import Gap, Rewind
+from depthscope.store.jsonable import jsonable
 from depthscope.store.lock import Status
+from depthscope.store.resuming import Recovered, recover_run
 from depthscope.store.run import Run, SublayerRecord, open_run
 from depthscope.store.specification import ArraySpec, Coordinate, StreamSpec
 from depthscope.store.writer import RunWriter
@@ -11,19 +16,30 @@ from depthscope.store.writer import RunWriter
 __all__ = [
     "FORMAT",
     "ArraySpec",
+    "Check",
+    "Codec",
     "Coordinate",
     "CorruptRun",
+    "Gap",
     "NewerFormat",
     "NotARun",
+    "Recovered",
+    "Rewind",
     "Run",
     "RunError",
     "RunLocked",
     "RunWriter",
+    "SchemaError",
     "Status",
     "StreamSpec",
     "SublayerRecord",
+    "check_run",
     "find_runs",
+    "holds_rows",
+    "jsonable",
     "open_run",
+    "recover_run",
     "refuse_existing_rows",
+    "refuse_writers",
     "run_folders",
 ]

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import numpy as np
 import numpy.typing as npt
 
-from depthscope.store.chunk import LARGEST_CHUNK, LARGEST_RATIO, decode_chunk
+from depthscope.store.chunk import LARGEST_CHUNK, LARGEST_RATIO, chunk_name, decode_chunk
 from depthscope.store.column import FIRST_ROW
 from depthscope.store.metadata import DTYPES
 
@@ -32,13 +32,16 @@ class StoredArray:
     shape: tuple[int, ...]
     """Of one row."""
     chunk_rows: int
+    rows: int
     dtype: np.dtype[Any]
     attributes: Mapping[str, Any]
     first_row: int
+    others: tuple[Path, ...] = ()
+    """Folders of the array in later attempts: a chunk that `folder` lacks is the same in the first that has it."""
 
 
-def describe_array(folder: Path, metadata: Mapping[str, Any]) -> StoredArray:
-    """Parse an array's metadata; ValueError when it is not one that format 1 writes."""
+def describe_array(folder: Path, metadata: Mapping[str, Any], *, over: str = "step") -> StoredArray:
+    """Parse the metadata of an array that grows `over` a dim; ValueError when it is not one that format 1 writes."""
     try:
         rows, *shape = metadata["shape"]
         chunk_rows, *chunk = metadata["chunk_grid"]["configuration"]["chunk_shape"]
@@ -54,7 +57,7 @@ def describe_array(folder: Path, metadata: Mapping[str, Any]) -> StoredArray:
             and all(size > 0 for size in shape)
             and chunk == shape
             and len(dims) == len(shape) + 1
-            and dims[0] == "step"
+            and dims[0] == over
             and kind in DTYPES
             and codecs == ["bytes", "blosc"]
             and chunk_rows * prod(shape) * DTYPES[kind].itemsize <= LARGEST_CHUNK
@@ -69,6 +72,7 @@ def describe_array(folder: Path, metadata: Mapping[str, Any]) -> StoredArray:
             shape=tuple(shape),
             chunk_rows=chunk_rows,
             dtype=DTYPES[kind],
+            rows=rows,
             attributes=attributes,
             first_row=first_row if isinstance(first_row, int) else 0,
         )
@@ -90,13 +94,17 @@ def read_rows(array: StoredArray, start: int, stop: int) -> Array:
     if (begin - start) * row_bytes > _LARGEST_GAP:
         raise ValueError(f"{array.name} claims to lack its first {array.first_row} rows")
     paths, present = [], 0
-    for chunk in range(begin // size, -(-stop // size)):
-        path = array.folder / ".".join(["c", str(chunk), *("0" for _ in array.shape)])
-        try:
-            present += path.stat().st_size
-        except FileNotFoundError:
-            raise ValueError(f"{array.name} lacks its rows from {chunk * size} on ({path.name})") from None
-        paths.append((chunk, path))
+    for chunk in range(begin // size, -(-stop // size)) if begin < stop else ():
+        name = chunk_name(chunk, array.shape)
+        for folder in (array.folder, *array.others):
+            try:
+                present += (folder / name).stat().st_size
+            except FileNotFoundError:
+                continue
+            paths.append((chunk, folder / name))
+            break
+        else:
+            raise ValueError(f"{array.name} lacks its rows from {chunk * size} on ({name})")
     if (stop - begin) * row_bytes > LARGEST_RATIO * present + _FREE_BYTES:
         raise ValueError(f"{array.name} claims {stop - begin} rows, more than its files can hold")
     values = np.full((stop - start, *array.shape), np.nan if array.dtype.kind == "f" else 0, array.dtype)

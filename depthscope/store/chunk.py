@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from numcodecs import blosc  # type: ignore[import-untyped]
 
+from depthscope.store.codec import Codec
+
 Array = npt.NDArray[Any]
 _HEADER = struct.Struct("<BBBBIII")
 LARGEST_CHUNK = 2**30
@@ -24,9 +26,15 @@ LARGEST_RATIO = 5000
 """No chunk unpacks to more than so many times its size: blosc reaches about 1,200 on constant data."""
 
 
-def encode_chunk(values: Array) -> bytes:
-    """Compress a whole chunk."""
-    encoded: bytes = blosc.compress(np.ascontiguousarray(values), b"zstd", 1, blosc.SHUFFLE)
+def chunk_name(chunk: int, shape: tuple[int, ...]) -> str:
+    """Return the file name of a chunk of rows; `shape` is that of one row."""
+    return ".".join(["c", str(chunk), *("0" for _ in shape)])
+
+
+def encode_chunk(values: Array, codec: Codec) -> bytes:
+    """Compress a whole chunk. In a thread other than the main one, the interpreter is free meanwhile."""
+    values = np.ascontiguousarray(values)
+    encoded: bytes = blosc.compress(values, codec.name.encode(), codec.level, blosc.SHUFFLE)
     return encoded
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from depthscope.store.files import read_json, replace_file, sync_folder
 from depthscope.store.metadata import group_metadata
 
 ROOT = "zarr.json"
+_COMMITTED = ("_streams", "_nodes", "_gaps", "_epoch", "_rewinds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +45,12 @@ class Commit:
     streams: Mapping[str, StreamState]
     rewinds: tuple[tuple[int, int, int], ...]
     notes: Mapping[str, Any]
+    gaps: Mapping[str, tuple[tuple[int, int, int, int], ...]]
+    """For each stream (row, first step, last step, count) of rows that could not be kept; see `Run.gaps`."""
     nodes: Mapping[str, Mapping[str, Any]]
     """The metadata of every group and array by its path."""
+    attributes: Mapping[str, Any]
+    """Those of the root group, without what is said here."""
 
 
 class Committer:
@@ -54,9 +62,48 @@ class Committer:
         self._streams: dict[str, StreamState] = {}
         self._nodes: dict[str, str] = {}
         self._notes: dict[str, Any] = {}
+        self._gaps: dict[str, list[tuple[int, int, int, int]]] = {}
+        self._epoch = 0
+        self._rewinds: list[tuple[int, int, int]] = []
         self._closed = False
         self.stale = False
         """True when a note waits for a commit."""
+
+    @classmethod
+    def resume(cls, store: Path, commit: Commit, *, fsync: bool) -> Committer:
+        """Go on from a commit on disk; the next one opens the run again if it was closed."""
+        committer = cls(store, run=commit.run, attributes=commit.attributes, fsync=fsync)
+        for path, node in commit.nodes.items():
+            committer.add(path, json.dumps(node, separators=(",", ":")))
+        committer._streams = dict(commit.streams)
+        committer._notes = {key: value for key, value in commit.notes.items() if key != "stopped"}
+        committer._gaps = {stream: list(gaps) for stream, gaps in commit.gaps.items()}
+        committer._epoch, committer._rewinds = commit.epoch, list(commit.rewinds)
+        return committer
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Forget what was set inside when it ends with an exception."""
+        saved = {name: copy(getattr(self, name)) for name in _COMMITTED}
+        try:
+            yield
+        except BaseException:
+            vars(self).update(saved)
+            raise
+
+    def rewind(self, *, row: int, step: int) -> None:
+        """Begin a new epoch that has only rows of smaller steps than `step`."""
+        self._epoch += 1
+        self._rewinds.append((self._epoch, row, step))
+        with self._lock:
+            self._gaps = {
+                stream: [gap for gap in gaps if gap[1] < step] for stream, gaps in self._gaps.items()
+            }
+
+    def add_gap(self, stream: str, gap: tuple[int, int, int, int]) -> None:
+        with self._lock:
+            self._gaps.setdefault(stream, []).append(gap)
+            self.stale = True
 
     def add(self, path: str, metadata: str) -> None:
         """Take the metadata of a group or array, as JSON, into the next commit.
@@ -64,6 +111,14 @@ class Committer:
         As text, since most of it stays: to encode all arrays at once would hold the interpreter for 5 ms.
         """
         self._nodes[path] = f"{json.dumps(path)}:{metadata}"
+
+    def nodes(self, group: str) -> dict[str, dict[str, Any]]:
+        """Return the metadata of what lies in a group of the next commit, by path."""
+        found: dict[str, dict[str, Any]] = {}
+        for path, text in self._nodes.items():
+            if path.startswith(f"{group}/"):
+                found |= json.loads(f"{{{text}}}")
+        return found
 
     def set_stream(self, name: str, state: StreamState) -> None:
         self._streams[name] = state
@@ -83,18 +138,21 @@ class Committer:
         """Replace the root; OSError when the disk refuses."""
         with self._lock:
             self.stale, notes = False, self._notes
+            gaps = {stream: list(found) for stream, found in self._gaps.items() if found}
         state = {
             "format": FORMAT,
             "run": self._run,
-            "epoch": 0,
+            "epoch": self._epoch,
             "streams": {name: {"rows": s.rows, "segment": s.segment} for name, s in self._streams.items()},
-            "rewinds": [],
+            "rewinds": self._rewinds,
             "closed": self._closed,
             "notes": notes,
+            "gaps": gaps,
         }
+        nodes = f"{{{','.join(self._nodes[path] for path in sorted(self._nodes))}}}"
+        state["crc32"] = _checksum(state, nodes)
         root = json.dumps(group_metadata({**self._attributes, "depthscope": state}), separators=(",", ":"))
-        nodes = ",".join(self._nodes[path] for path in sorted(self._nodes))
-        consolidated = f'{{"kind":"inline","must_understand":false,"metadata":{{{nodes}}}}}'
+        consolidated = f'{{"kind":"inline","must_understand":false,"metadata":{nodes}}}'
         content = f'{root[:-1]},"consolidated_metadata":{consolidated}}}'.encode()
         try:
             replace_file(self._store / ROOT, content, fsync=self._fsync)
@@ -105,8 +163,15 @@ class Committer:
             sync_folder(self._store)
 
 
-def read_commit(store: Path) -> Commit:
-    """Parse a root ``zarr.json``; ValueError says what does not hold, FileNotFoundError when it is not there."""
+def _checksum(state: Mapping[str, Any], nodes: str) -> int:
+    return zlib.crc32(nodes.encode(), zlib.crc32(json.dumps(state, separators=(",", ":")).encode()))
+
+
+def read_commit(store: Path, *, verify: bool = False) -> Commit:
+    """Parse a root ``zarr.json``; ValueError says what does not hold, FileNotFoundError when it is not there.
+
+    `verify` also compares its checksum: whoever deletes what the commit does not name has to be sure of it.
+    """
     root = read_json(store / ROOT)
     try:
         state = root["attributes"]["depthscope"]
@@ -115,7 +180,16 @@ def read_commit(store: Path) -> Commit:
             raise ValueError(f"{ROOT} has format {found!r}")
         if found > FORMAT:
             return Commit(
-                run="", format=found, epoch=0, closed=False, streams={}, rewinds=(), notes={}, nodes={}
+                run="",
+                format=found,
+                epoch=0,
+                closed=False,
+                streams={},
+                rewinds=(),
+                notes={},
+                gaps={},
+                nodes={},
+                attributes={},
             )
         streams = {
             str(name): StreamState(rows=_count(entry["rows"]), segment=_count(entry["segment"]))
@@ -124,6 +198,16 @@ def read_commit(store: Path) -> Commit:
         nodes = root["consolidated_metadata"]["metadata"]
         if not isinstance(nodes, dict) or not all(isinstance(node, dict) for node in nodes.values()):
             raise ValueError(f"{ROOT} has consolidated metadata that is no object of objects")
+        if (
+            verify
+            and "crc32" in state
+            and state["crc32"]
+            != _checksum(
+                {key: value for key, value in state.items() if key != "crc32"},
+                json.dumps(nodes, separators=(",", ":")),
+            )
+        ):
+            raise ValueError(f"{ROOT} was changed after it was written: its checksum does not fit")
         for path in nodes:
             if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in path.split("/")):
                 raise ValueError(f"{ROOT} names an array {path!r}, which is no path inside the store")
@@ -136,9 +220,14 @@ def read_commit(store: Path) -> Commit:
             streams=streams,
             rewinds=tuple((int(e), int(r), int(s)) for e, r, s in state.get("rewinds", ())),
             notes=notes if isinstance(notes, dict) else {},
+            gaps={
+                str(stream): tuple((int(r), int(a), int(b), int(n)) for r, a, b, n in found)
+                for stream, found in state.get("gaps", {}).items()
+            },
             nodes=nodes,
+            attributes={key: value for key, value in root["attributes"].items() if key != "depthscope"},
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{ROOT} lacks what a commit holds ({type(error).__name__}: {error})") from None
 
 

@@ -6,11 +6,13 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from depthscope.quantities import DepthLayout
-from depthscope.store.column import Column
+from depthscope.store.codec import Codec
+from depthscope.store.column import Column, chunk_rows
 from depthscope.store.commit import Committer
 from depthscope.store.coordinates import root_coordinates, stream_coordinates
 from depthscope.store.extension import Extension, default_attributes
@@ -21,12 +23,16 @@ from depthscope.store.jsonable import jsonable
 from depthscope.store.labels import write_labels
 from depthscope.store.lock import WriterLock
 from depthscope.store.metadata import group_metadata
+from depthscope.store.pyramid import Pyramid
 from depthscope.store.schema import Field
-from depthscope.store.specification import RESERVED, Coordinate, StreamSpec, array_key
+from depthscope.store.specification import RESERVED, ArraySpec, Coordinate, StreamSpec, array_key
 from depthscope.store.stream import StreamRows
 from depthscope.store.tail import rows_in
+from depthscope.store.trouble import Signals
 
 _BUFFER_BYTES = 32 * 2**20
+Attributes = dict[tuple[str, str], Mapping[str, Any]]
+"""Those of each array by (stream, name)."""
 
 
 def refuse_existing_rows(path: str | os.PathLike[str]) -> None:
@@ -37,8 +43,21 @@ def refuse_existing_rows(path: str | os.PathLike[str]) -> None:
     found = rows_in(folder / RANK)
     if found:
         raise FileExistsError(
-            f"{folder} already holds a run ({found}); record to another path, or delete that run: rm -r {folder}"
+            f"{folder} already holds a run ({found}); record to another path, go on with that run (resume='auto'), "
+            f"or delete it: rm -r {folder}"
         )
+
+
+def holds_rows(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a run with rows is at `path`, to go on with; one without rows is replaced by a new one."""
+    return bool(rows_in(Path(path).absolute() / RANK))
+
+
+def refuse_writers(path: str | os.PathLike[str]) -> None:
+    """Raise RunLocked when another recorder writes the run at `path` at this moment."""
+    folder = Path(path).absolute()
+    if (folder / RANK).is_dir():
+        WriterLock(folder / RANK, folder).release()
 
 
 def claim(path: Path) -> WriterLock:
@@ -73,60 +92,41 @@ def create_files(
     coordinates: Sequence[Coordinate],
     streams: Sequence[StreamSpec],
     versions: Mapping[str, str],
-    full: Callable[[], None],
+    signals: Signals,
     fsync: bool,
 ) -> tuple[Committer, Flusher, dict[str, StreamRows]]:
     """Write a run without rows into the claimed folder `path`."""
     id, store, tail = uuid.uuid4().hex[:12], path / RANK / STORE, path / RANK / LOGS
     for folder in (store, tail):
         folder.mkdir()
-    at_root = _merged(root_coordinates(layout), coordinates)
-    root_sizes = _sizes("the run", [(entry.dim, len(entry.values), entry.name) for entry in at_root])
+    at_root = root_labels(layout, coordinates)
     committer = Committer(store, run=id, attributes=_group_attributes(at_root), fsync=fsync)
     for entry in at_root:
         committer.add(entry.name, write_labels(store / entry.name, entry, fsync=fsync))
-    attributes: dict[tuple[str, str], Mapping[str, Any]] = {}
-    flusher = Flusher(committer, _columns(store, streams, attributes), fsync=fsync)
+    attributes: Attributes = {}
+    chunks: dict[str, int] = {}
+    codecs: dict[str, Codec] = {}
+    flusher = Flusher(
+        committer,
+        columns(store, chunks, codecs, attributes),
+        lambda stream: Pyramid(store, stream, layout, codecs[stream]),
+        fsync=fsync,
+    )
     rows: dict[str, StreamRows] = {}
     for spec in streams:
         if spec.name in rows or spec.name in {entry.name for entry in at_root}:
             raise ValueError(f"the name {spec.name!r} is taken twice among streams and coordinates")
-        dims = [dim for array in spec.arrays for dim in array.dims]
-        labels = _merged(stream_coordinates(layout, dims), spec.coordinates)
-        sizes = _sizes(
-            f"stream {spec.name}",
-            [
-                *((dim, size, dim) for dim, size in root_sizes.items()),
-                *((entry.dim, len(entry.values), entry.name) for entry in labels),
-                *(
-                    (dim, n, array.name)
-                    for array in spec.arrays
-                    for dim, n in zip(array.dims, array.shape, strict=True)
-                ),
-            ],
-        )
-        group = store / spec.name
-        group.mkdir()
-        for entry in labels:
-            committer.add(f"{spec.name}/{entry.name}", write_labels(group / entry.name, entry, fsync=fsync))
-        described = group_metadata(
-            {**_group_attributes(labels, "wall_time"), "every": jsonable(spec.every)},
-        )
-        committer.add(spec.name, replace_json(group / "zarr.json", described, fsync=fsync))
-        named = [entry.name for entry in (*at_root, *labels)]
-        for array in spec.arrays:
-            if array.name in sizes or array.name in named:
-                raise ValueError(
-                    f"stream {spec.name}: {array.name!r} is a dim or a coordinate; choose another name"
-                )
-            attributes[spec.name, array.name] = array.attributes
-        rows[spec.name] = StreamRows(
-            spec.name,
-            list(spec.arrays),
-            chunk_rows=_chunk_rows(spec),
-            tail=tail,
-            new_array=Extension(sizes, named, [array.name for array in spec.arrays]).declare,
-            full=full,
+        chunks[spec.name], codecs[spec.name] = chunk_rows_of(spec), spec.codec
+        rows[spec.name] = create_stream(
+            path,
+            spec,
+            layout=layout,
+            at_root=at_root,
+            committer=committer,
+            attributes=attributes,
+            chunk_rows=chunks[spec.name],
+            signals=signals,
+            fsync=fsync,
         )
         flusher.create(rows[spec.name])
     committer.commit()
@@ -144,13 +144,81 @@ def create_files(
     return committer, flusher, rows
 
 
-def _chunk_rows(spec: StreamSpec) -> int:
+def create_stream(
+    path: Path,
+    spec: StreamSpec,
+    *,
+    layout: DepthLayout,
+    at_root: Sequence[Coordinate],
+    committer: Committer,
+    attributes: Attributes,
+    chunk_rows: int,
+    signals: Signals,
+    fsync: bool,
+) -> StreamRows:
+    """Write a stream's group and labels into the next commit; its arrays come with `Flusher.create`."""
+    store, tail = path / RANK / STORE, path / RANK / LOGS
+    root_sizes = _sizes("the run", [(entry.dim, len(entry.values), entry.name) for entry in at_root])
+    dims = [dim for array in spec.arrays for dim in array.dims]
+    labels = _merged(stream_coordinates(layout, dims), spec.coordinates)
+    sizes = _sizes(
+        f"stream {spec.name}",
+        [
+            *((dim, size, dim) for dim, size in root_sizes.items()),
+            *((entry.dim, len(entry.values), entry.name) for entry in labels),
+            *(
+                (dim, n, array.name)
+                for array in spec.arrays
+                for dim, n in zip(array.dims, array.shape, strict=True)
+            ),
+        ],
+    )
+    group = store / spec.name
+    group.mkdir(exist_ok=True)
+    for entry in labels:
+        committer.add(f"{spec.name}/{entry.name}", write_labels(group / entry.name, entry, fsync=fsync))
+    described = group_metadata(
+        {**_group_attributes(labels, "wall_time"), "every": jsonable(spec.every)},
+    )
+    committer.add(spec.name, replace_json(group / "zarr.json", described, fsync=fsync))
+    named = [entry.name for entry in (*at_root, *labels)]
+    for array in spec.arrays:
+        if array.name in sizes or array.name in named:
+            raise ValueError(
+                f"stream {spec.name}: {array.name!r} is a dim or a coordinate; choose another name"
+            )
+        attributes[spec.name, array.name] = attributes_of(array)
+    return StreamRows(
+        spec.name,
+        list(spec.arrays),
+        chunk_rows=chunk_rows,
+        tail=tail,
+        new_array=Extension(sizes, named, [array.name for array in spec.arrays]).declare,
+        gap=partial(committer.add_gap, spec.name),
+        signals=signals,
+    )
+
+
+def attributes_of(array: ArraySpec) -> dict[str, Any]:
+    """Return what is written beside an array."""
+    kept = {} if array.mantissa_bits is None else {"mantissa_bits": array.mantissa_bits}
+    return {**(array.attributes or default_attributes(array.name)), **kept}
+
+
+def chunk_rows_of(spec: StreamSpec) -> int:
     if spec.chunk_rows is not None:
         return spec.chunk_rows
     row, rows = sum(array.row_bytes for array in spec.arrays), 1024
     while rows > 8 and rows * row > _BUFFER_BYTES:
         rows //= 2
     return rows
+
+
+def root_labels(layout: DepthLayout, given: Iterable[Coordinate]) -> list[Coordinate]:
+    """Return the coordinates of the root group; ValueError when two sizes of one dim meet."""
+    labels = _merged(root_coordinates(layout), given)
+    _sizes("the run", [(entry.dim, len(entry.values), entry.name) for entry in labels])
+    return labels
 
 
 def _merged(known: Iterable[Coordinate], given: Iterable[Coordinate]) -> list[Coordinate]:
@@ -177,18 +245,21 @@ def _group_attributes(labels: Iterable[Coordinate], *more: str) -> dict[str, Any
     return {"coordinates": " ".join(names)} if names else {}
 
 
-def _columns(
-    store: Path, streams: Sequence[StreamSpec], given: Mapping[tuple[str, str], Mapping[str, Any]]
+def columns(
+    store: Path, chunks: Mapping[str, int], codecs: Mapping[str, Codec], given: Attributes
 ) -> Callable[[str, Field, int], Column]:
-    chunk = {spec.name: _chunk_rows(spec) for spec in streams}
+    """Return what makes a column of a stream with so many rows a chunk, its codec and the given attributes."""
 
     def new_column(stream: str, field: Field, first_row: int) -> Column:
+        rows = chunk_rows(field, chunks[stream])
         return Column(
             store / stream / field.key,
             field,
-            stream_rows=chunk[stream],
+            rows=rows,
+            nested=rows <= chunks[stream],
             attributes=jsonable(given.get((stream, field.name)) or default_attributes(field.name)),
             first_row=first_row,
+            codec=codecs[stream],
         )
 
     return new_column

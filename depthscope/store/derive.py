@@ -46,3 +46,5 @@ _RULES: Mapping[str, Callable[[Mapping[str, Array], DepthLayout], Array]] = {
     "grad_relative": _grad_relative,
     "write_share": _write_share,
 }
+DERIVED = tuple(_RULES)
+"""Names of all derived quantities."""

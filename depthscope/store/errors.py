@@ -32,6 +32,10 @@ class RunLocked(RunError):
     """Another recorder is writing the run."""
 
 
+class SchemaError(RunError):
+    """A run cannot be resumed with this model: it was recorded with another one."""
+
+
 def not_a_run(path: Path) -> NotARun:
     """Describe what lies at `path` instead of a run."""
     expected = "a run is a folder with run.json in it, as depthscope.Recorder(model, path) makes it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -16,14 +17,20 @@ def replace_file(path: Path, content: bytes, *, fsync: bool) -> None:
     partial = f"{path}.{os.getpid()}{PARTIAL}"
     handle = os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
-        view = memoryview(content)
-        while len(view):
-            view = view[os.write(handle, view) :]
-        if fsync:
-            os.fsync(handle)
-    finally:
-        os.close(handle)
-    os.replace(partial, path)
+        try:
+            view = memoryview(content)
+            while len(view):
+                view = view[os.write(handle, view) :]
+            if fsync:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.replace(partial, path)
+    except OSError:
+        # On a full disk, half a file would keep room that the next attempt needs.
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
 
 
 def replace_json(path: Path, value: Any, *, fsync: bool) -> str:

@@ -13,6 +13,7 @@ from depthscope.store.commit import Committer
 from depthscope.store.flush import Flusher
 from depthscope.store.lock import HEARTBEAT_SECONDS, WriterLock
 from depthscope.store.stream import StreamRows
+from depthscope.store.trouble import Trouble
 
 logger = logging.getLogger("depthscope.store")
 _SYNC_SECONDS = 30.0
@@ -22,12 +23,21 @@ _FIRST_SECONDS = 1.0
 
 
 class Request:
-    """Someone waits for a flush of one stream, or of all."""
+    """Someone waits for a flush of one stream, or of all, and for an `action` behind it."""
 
-    def __init__(self, stream: str | None) -> None:
-        self.stream = stream
+    def __init__(self, stream: str | None, action: Callable[[], object] | None = None) -> None:
+        self.stream, self.action = stream, action
         self.done = threading.Event()
         self.succeeded = False
+        self.error: Exception | None = None
+
+    def act(self) -> None:
+        """Do the action; what it raises belongs to the one who waits."""
+        try:
+            if self.action is not None:
+                self.action()
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            self.error = error
 
     def finish(self, succeeded: bool) -> None:
         self.succeeded = succeeded
@@ -46,6 +56,7 @@ class FlushThread:
         streams: Mapping[str, StreamRows],
         *,
         wake: threading.Event,
+        trouble: Trouble,
         flush_seconds: float,
         fsync: bool,
         ended: Callable[[], None],
@@ -55,15 +66,15 @@ class FlushThread:
         self._flush_seconds, self._fsync = flush_seconds, fsync
         self._requests: list[Request] = []
         self._request_lock = threading.Lock()
-        self._told: set[str] = set()
+        self._trouble = trouble
         self._started = time.monotonic()
         self.closing = False
         self.finished = threading.Event()
         threading.Thread(target=self._run, name="depthscope-flush", daemon=True).start()
 
-    def request(self, stream: str | None) -> Request:
-        """Ask for a flush of all accepted rows of a stream, or of all streams."""
-        request = Request(stream)
+    def request(self, stream: str | None, action: Callable[[], object] | None = None) -> Request:
+        """Ask for a flush of all accepted rows of a stream, or of all streams, and then for `action`."""
+        request = Request(stream, action)
         with self._request_lock:
             self._requests.append(request)
         self._wake.set()
@@ -82,6 +93,9 @@ class FlushThread:
                 with self._request_lock:
                     requests, self._requests = self._requests, []
                 closing = self.closing
+                if self._lock.lost():
+                    self._give_up(requests)
+                    return
                 if closing:
                     for stream in self._streams.values():
                         stream.close()
@@ -90,6 +104,8 @@ class FlushThread:
                     done = self._flush_due(wanted, everything=closing or None in wanted)
                     rows.again_in(0.0 if done else _RETRY_SECONDS)
                     for request in requests:
+                        if done:
+                            request.act()
                         request.finish(done)
                     if closing:
                         self._leave(done)
@@ -121,8 +137,26 @@ class FlushThread:
         for name, rows in self._streams.items():
             waited = rows.waiting_since and time.monotonic() - rows.waiting_since >= self._patience()
             complete = everything or name in wanted or bool(waited)
-            done &= self._attempt(partial(self._flusher.flush, rows, everything=complete))
+            done &= self._attempt(partial(self._flush, rows, everything=complete))
         return done
+
+    def _flush(self, rows: StreamRows, *, everything: bool) -> None:
+        if self._flusher.flush(rows, everything=everything):
+            self._trouble.over()
+
+    def _give_up(self, requests: list[Request]) -> None:
+        """Write nothing any more: the run belongs to another process."""
+        self.closing = True
+        for rows in self._streams.values():
+            rows.close()
+            self._attempt(partial(rows.close_log, delete=False))
+        for request in requests:
+            request.finish(False)
+        self._lock.release()
+        logger.error(
+            "%s was taken over by another process while this one was silent; it records nothing more here",
+            self._path,
+        )
 
     def _leave(self, flushed: bool) -> None:
         """Mark the run as finished when all of it is in the arrays; otherwise keep the log and say so."""
@@ -136,18 +170,16 @@ class FlushThread:
             self._attempt(partial(rows.close_log, delete=finished))
         if not finished:
             self._attempt(partial(self._lock.beat, left=True))
-            logger.error("%s was not closed; its accepted rows are in its log", self._path)
+            where = "its accepted rows are in its log" if self._path.exists() else "its folder is gone"
+            logger.error("%s was not closed; %s", self._path, where)
         self._lock.release()
 
     def _attempt(self, action: Callable[[], object]) -> bool:
-        """Do something on the disk; a failure is logged once and tried again later."""
+        """Do something on the disk; a failure is said once and tried again later."""
         try:
             action()
         except OSError as error:
-            message = f"{self._path} cannot be written ({error.strerror or error}); it is tried again"
-            if message not in self._told:
-                self._told.add(message)
-                logger.warning("%s", message)
+            self._trouble.met(error)
             return False
         return True
 

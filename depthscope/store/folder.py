@@ -16,6 +16,12 @@ from depthscope.store.files import read_json, replace_json
 from depthscope.store.jsonable import jsonable
 
 RECORD, RANK, LOGS, STORE = "run.json", "rank00000", "tail", "data.zarr"
+ATTEMPTS = "attempts"
+"""In the rank's folder: the chunks that earlier attempts do not share with later ones, a folder for each."""
+
+
+def attempt_folder(rank: Path, number: int) -> Path:
+    return rank / ATTEMPTS / f"{number:05d}"
 
 
 @dataclass(frozen=True, kw_only=True)

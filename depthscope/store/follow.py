@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from depthscope.store.commit import ROOT, Commit, read_commit
 from depthscope.store.errors import FORMAT, NotARun, RunError, corrupt, newer_format
-from depthscope.store.folder import LOGS, RANK, STORE, RunRecord, read_record
+from depthscope.store.folder import LOGS, RANK, STORE, RunRecord, attempt_folder, read_record
 from depthscope.store.lock import Status, status
 from depthscope.store.snapshot import Labels, Snapshot
 from depthscope.store.tail import Moved, TailIndex
@@ -30,7 +30,8 @@ class BadSelection(ValueError):
 class Follower:
     """Keeps up with a run's folder by a few stat calls; keeps no file open. Safe from any thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, attempt: int | None = None) -> None:
+        """Follow the run, or an earlier attempt of it, counted from 1; BadSelection when there is none of it."""
         self.path = path
         self.record: RunRecord = read_record(path)
         self._rank, self._store = path / RANK, path / RANK / STORE
@@ -40,9 +41,19 @@ class Follower:
         self._signature: tuple[Any, ...] = ()
         self._steps: dict[tuple[str, int, str], Array] = {}
         self._labels: dict[tuple[str, str], dict[str, Labels]] = {}
+        self._attempt: int | None = None
+        if attempt is not None:
+            known = len(self.snapshot().commit.rewinds)
+            if not 1 <= attempt <= known + 1:
+                raise BadSelection(f"{path} has attempts 1 to {known + 1}; asked for {attempt}")
+            if attempt <= known:
+                self._attempt, self._snapshot = attempt, None
 
     def status(self) -> Status:
-        return status(self._rank, closed=self.snapshot().commit.closed)
+        closed = self.snapshot().commit.closed
+        if self._attempt is not None:
+            return "finished" if closed else "crashed"
+        return status(self._rank, closed=closed)
 
     def version(self) -> tuple[Any, ...]:
         """Return a hashable that changes with rows, commits and status."""
@@ -59,6 +70,8 @@ class Follower:
                     return self._snapshot
                 try:
                     commit = self._checked(read_commit(self._store))
+                    if self._attempt is not None:
+                        return self._keep(self._earlier(commit, self._attempt), signature)
                     tails = {} if commit.closed else self._tails.refresh(commit, signature[1])
                     return self._keep(Snapshot(store=self._store, commit=commit, tails=tails), signature)
                 except FileNotFoundError:
@@ -79,7 +92,8 @@ class Follower:
             if problem:
                 raise corrupt(self.path, problem)
             # Copied without its logs, or they were deleted by hand: the committed rows are all there is.
-            return self._keep(Snapshot(store=self._store, commit=commit, tails={}), signature)
+            tails = self._tails.refresh(commit, signature[1], incomplete=True)
+            return self._keep(Snapshot(store=self._store, commit=commit, tails=tails), signature)
 
     def consistently(self, read: Callable[[Snapshot], T]) -> T:
         """Read from the present snapshot; again when the writer moved or rewound what was being read.
@@ -101,8 +115,8 @@ class Follower:
                 if self.snapshot() is snapshot:
                     break
             else:
-                now = self.snapshot().commit
-                if (now.run, now.epoch) == (snapshot.commit.run, snapshot.commit.epoch):
+                now = self.snapshot()
+                if now.identity == snapshot.identity:
                     return result
             time.sleep(0.001 * attempt)
         raise corrupt(self.path, problem)
@@ -120,6 +134,12 @@ class Follower:
         if key not in self._labels:
             self._labels[key] = snapshot.labels(group)
         return self._labels[key]
+
+    def _earlier(self, commit: Commit, attempt: int) -> Snapshot:
+        """Return what an earlier attempt holds; `commit` is that of the present one."""
+        folders = [attempt_folder(self._rank, k) for k in range(attempt, len(commit.rewinds) + 1)]
+        ended = self._checked(read_commit(folders[0]))
+        return Snapshot(store=folders[0], commit=ended, tails={}, later=(*folders[1:], self._store))
 
     def _sign(self) -> tuple[Any, Any]:
         try:

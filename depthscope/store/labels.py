@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from depthscope.store.chunk import LARGEST_RATIO, decode_chunk, decode_texts, encode_chunk, encode_texts
+from depthscope.store.codec import Codec
 from depthscope.store.files import replace_file, replace_json
 from depthscope.store.metadata import array_metadata, text_metadata
 from depthscope.store.specification import Coordinate
@@ -25,8 +26,10 @@ def write_labels(folder: Path, coordinate: Coordinate, *, fsync: bool) -> str:
     else:
         numbers = np.array([int(value) for value in values], "i8")
         shape = (len(values),)
-        described = array_metadata(shape=shape, chunk_shape=shape, dtype="i8", dims=(dim,), attributes={})
-        content = encode_chunk(numbers)
+        described = array_metadata(
+            shape=shape, chunk_shape=shape, dtype="i8", dims=(dim,), attributes={}, codec=Codec()
+        )
+        content = encode_chunk(numbers, Codec())
     folder.mkdir(parents=True, exist_ok=True)
     replace_file(folder / "c.0", content, fsync=fsync)
     return replace_json(folder / "zarr.json", described, fsync=fsync)

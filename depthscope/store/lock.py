@@ -8,6 +8,7 @@ import fcntl
 import os
 import socket
 import time
+import uuid
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +20,7 @@ Status = Literal["live", "finished", "stopped", "crashed"]
 """Stopped: closed, but by an exception, Ctrl-C, or a recording that failed."""
 HEARTBEAT_SECONDS = 15.0
 _SILENT_SECONDS = 120.0
+_SETTLE_SECONDS = 0.1
 _LOCK, _OWNER = "LOCK", "owner.json"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
@@ -30,17 +32,22 @@ class WriterLock:
         """Take the lock; RunLocked names the holder when there is one."""
         self._folder = folder
         self._file = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        self._run = run
+        self._by_heartbeat = False
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            held = error.errno not in _NO_LOCKS or is_live(folder)
-            if held:
+            self._by_heartbeat = error.errno in _NO_LOCKS
+            if not self._by_heartbeat or is_live(folder):
                 os.close(self._file)
                 raise RunLocked(run, _locked_message(run, folder)) from None
         self._owner: dict[str, Any] = {}
 
     def claim(self) -> None:
-        """Write who holds the lock: only once it is sure that this process will write here."""
+        """Write who holds the lock: only once it is sure that this process will write here.
+
+        On a file system without locks the last one of several to write it has the run; RunLocked for others.
+        """
         now = time.time()
         self._owner = {
             "host": socket.gethostname(),
@@ -49,15 +56,45 @@ class WriterLock:
             "process_start": _process_start(os.getpid()),
             "start": now,
             "heartbeat": now,
+            "token": uuid.uuid4().hex,
         }
-        self.beat()
+        self._write()
+        if self._by_heartbeat:
+            time.sleep(_SETTLE_SECONDS)
+            if self.lost():
+                self.release()
+                raise RunLocked(self._run, _locked_message(self._run, self._folder))
+
+    def lost(self) -> bool:
+        """Tell whether another process has taken the path over, which no lock can prevent everywhere."""
+        if not self._owner or self._file < 0:
+            return False
+        if not self._by_heartbeat:
+            # The folder was deleted, and another run made in its place.
+            with contextlib.suppress(OSError):
+                return os.stat(self._folder / _LOCK).st_ino != os.fstat(self._file).st_ino
+            return False
+        token = _owner(self._folder).get("token", self._owner["token"])
+        return bool(token != self._owner["token"])
 
     def beat(self, *, left: bool = False) -> None:
         """Say that the writer is there, or that it has left without closing the run."""
+        if self.lost():
+            return
         self._owner["heartbeat"] = time.time()
         if left:
             self._owner["left"] = True
+        self._write()
+
+    def _write(self) -> None:
         replace_json(self._folder / _OWNER, self._owner, fsync=False)
+
+    def leave(self) -> None:
+        """Let go of a run that stays as it is, not closed."""
+        if self._owner:
+            with contextlib.suppress(OSError):
+                self.beat(left=True)
+        self.release()
 
     def release(self) -> None:
         """Let go. Closing is enough, and right in a forked child: its parent keeps the lock."""
@@ -79,8 +116,9 @@ def is_live(folder: Path) -> bool:
     if not owner or owner.get("left"):
         return False
     heartbeat, pid = owner.get("heartbeat"), owner.get("pid")
-    here = owner.get("host") == socket.gethostname() and owner.get("boot_id") == _boot_id()
-    if not here or not isinstance(pid, int):
+    if owner.get("host") == socket.gethostname() and owner.get("boot_id", _boot_id()) != _boot_id():
+        return False
+    if owner.get("host") != socket.gethostname() or not isinstance(pid, int):
         return isinstance(heartbeat, int | float) and time.time() - heartbeat < _SILENT_SECONDS
     start = owner.get("process_start")
     if start is not None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from depthscope.store.codec import Codec
+
 _ZARR_NAMES = {
     "f2": "float16",
     "f4": "float32",
@@ -24,8 +26,9 @@ def array_metadata(
     dtype: str,
     dims: Sequence[str],
     attributes: Mapping[str, Any],
+    codec: Codec,
 ) -> dict[str, Any]:
-    """Describe a numeric array: little endian, blosc with zstd level 1 behind a byte shuffle.
+    """Describe a numeric array: little endian, blosc behind a byte shuffle.
 
     The separator "." keeps a chunk in the array's own folder, which halves the inodes. fill_value has to be
     said: zarr's default is 0.
@@ -43,8 +46,8 @@ def array_metadata(
                 "name": "blosc",
                 "configuration": {
                     "typesize": kind.itemsize,
-                    "cname": "zstd",
-                    "clevel": 1,
+                    "cname": codec.name,
+                    "clevel": codec.level,
                     "shuffle": "shuffle",
                     "blocksize": 0,
                 },
@@ -61,7 +64,7 @@ def array_metadata(
 def text_metadata(*, length: int, dim: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Describe a one-dimensional array of strings in one chunk."""
     described = array_metadata(
-        shape=(length,), chunk_shape=(length,), dtype="f4", dims=(dim,), attributes=attributes
+        shape=(length,), chunk_shape=(length,), dtype="f4", dims=(dim,), attributes=attributes, codec=Codec()
     )
     return {
         **described,

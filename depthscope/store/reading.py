@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from depthscope.quantities import QUANTITIES, DepthLayout
-from depthscope.store.bins import STATS, bin_rows, reduce_bins
+from depthscope.store.bins import STATS
 from depthscope.store.derive import derive, inputs
 from depthscope.store.follow import BadSelection, Follower
+from depthscope.store.level import LEVELS
+from depthscope.store.screen import ReadBins, Screen
 from depthscope.store.snapshot import Recorded, Snapshot
 from depthscope.store.specification import array_key
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:  # A training process never reads: xarray and pandas stay out 
 
 Array = npt.NDArray[Any]
 Pick = tuple[str, Array]
-_BLOCK_BYTES = 64 * 2**20
 
 
 def readable(snapshot: Snapshot) -> tuple[str, ...]:
@@ -96,21 +96,23 @@ def read(
         return xr.DataArray(
             values, dims=("step", *array.dims), coords=coordinates, name=name, attrs=attributes
         )
-    size = bin_rows(high - low, columns)
-    block = max(1, _BLOCK_BYTES // (prod(array.shape) * 8) // size) * size
-    parts = [
-        reduce_bins(_values(snapshot, array, begin, min(begin + block, high), pick, layout), size)
-        for begin in range(low, max(high, low + 1), block)
-    ]
-    first = steps[::size]
+    screen = Screen(
+        lambda begin, end: _values(snapshot, array, begin, end, pick, layout),
+        {
+            size: (snapshot.bins(array, level), _bins(snapshot, array, level, pick))
+            for level, size in LEVELS.items()
+        },
+    )
+    values, edges = screen.read(low, high, columns)
+    first, last = steps[edges[:-1] - low], steps[edges[1:] - low - 1]
     coordinates |= {
         "step": ("step", first),
         "stat": ("stat", list(STATS)),
         "step_start": ("step", first),
-        "step_end": ("step", np.append(steps[size - 1 :: size], steps[-1:])[: len(first)]),
+        "step_end": ("step", last),
     }
     return xr.DataArray(
-        np.concatenate(parts),
+        values,
         dims=("step", "stat", *array.dims),
         coords=coordinates,
         name=name,
@@ -154,6 +156,14 @@ def _values(
         parts = {name: snapshot.read(recorded[name], start, stop) for name in inputs(array.name)}
         values = derive(array.name, parts, layout)
     return values if pick is None else values.take(pick[1], axis=1 + array.dims.index(pick[0]))
+
+
+def _bins(snapshot: Snapshot, array: Recorded, level: str, pick: Pick | None) -> ReadBins:
+    def read(start: int, stop: int) -> Array:
+        bins = snapshot.read_bins(array, level, start, stop)
+        return bins if pick is None else bins.take(pick[1], axis=2 + array.dims.index(pick[0]))
+
+    return read
 
 
 def _selection(array: Recorded, layers: Iterable[int] | int | None) -> Pick | None:

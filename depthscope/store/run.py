@@ -15,6 +15,7 @@ import numpy.typing as npt
 from depthscope.quantities import DepthLayout
 from depthscope.store import reading
 from depthscope.store.follow import BadSelection, Follower
+from depthscope.store.history import Gap, Rewind
 from depthscope.store.lock import Status
 from depthscope.store.snapshot import Snapshot
 
@@ -33,12 +34,13 @@ class SublayerRecord:
     residual_block: int
 
 
-def open_run(path: str | os.PathLike[str]) -> Run:
+def open_run(path: str | os.PathLike[str], *, attempt: int | None = None) -> Run:
     """Open the run in the folder `path` for reading, also while it is being written.
 
+    `attempt` selects an earlier attempt, counted from 1; ValueError when there is none of that number.
     NotARun, NewerFormat or CorruptRun (all RunError) say why it cannot be.
     """
-    return Run(Path(path).absolute())
+    return Run(Path(path).absolute(), attempt)
 
 
 class Run:
@@ -48,10 +50,10 @@ class Run:
     means the one of the stream that was declared first; ``stream/name`` says which.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, attempt: int | None = None) -> None:
         self.path = path
         self._shown_name: str | None = None
-        self._follower = Follower(path)
+        self._follower = Follower(path, attempt)
         self._follower.snapshot()
 
     def __repr__(self) -> str:
@@ -133,9 +135,22 @@ class Run:
         return {name: snapshot.attributes(name).get("every", 1) for name in snapshot.streams}
 
     @property
-    def attempts(self) -> tuple[tuple[int, int, int], ...]:
-        """Earlier attempts that a resume rewound, as (epoch, row, step); empty when there were none."""
-        return self._follower.snapshot().commit.rewinds
+    def attempts(self) -> tuple[Rewind, ...]:
+        """The earlier attempts, oldest first, each by the rewind that ended it; empty when there were none."""
+        return tuple(Rewind(*rewind) for rewind in self._follower.snapshot().commit.rewinds)
+
+    def attempt(self, number: int) -> Run:
+        """Return the run as it was in an earlier attempt, counted from 1, with its rows beyond the rewind.
+
+        ValueError when there is none of that number; ``len(run.attempts) + 1`` is the run itself.
+        """
+        return Run(self.path, number)
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Rows that were dropped while the run was recorded; empty when all of them are there."""
+        found = self._follower.snapshot().commit.gaps
+        return tuple(Gap(stream, *gap) for stream, gaps in found.items() for gap in gaps)
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -197,9 +212,12 @@ class Run:
     ) -> xr.DataArray:
         """Return a quantity over the steps start <= step < stop.
 
-        Without `columns`: dims (step, ...), every row as it was recorded. With it: dims (step, stat, ...),
-        at most `columns` bins of equally many rows; stat is mean, min, max with NaN left out; ``step`` is the
-        first step of a bin, the coordinates ``step_start`` and ``step_end`` its first and last.
+        Without `columns`: dims (step, ...), every row as it was recorded. With it: dims (step, stat, ...), at
+        most `columns` bins of equally many rows (the first and the last may be cut), exact whatever their size;
+        stat is mean (over finite values), min, max (NaN left out, infinities kept) and nonfinite (how many values
+        are NaN or infinite). Long ranges are read from the pyramid: a bin then spans whole bins of a level, so
+        that there are between half of `columns` and all of them. ``step`` is the first step of a bin, the
+        coordinates ``step_start`` and ``step_end`` its first and last.
         `layers` selects layers, or targets, by number (from 1).
 
         KeyError lists what exists, and says why the quantity is missing where that is known; ValueError for

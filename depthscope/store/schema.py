@@ -52,7 +52,10 @@ class Schema:
             ("step", (), (), "i8"),
             ("wall_time", (), (), "f8"),
         ]
-        declared = sorted(arrays, key=lambda array: -np.dtype(array.dtype).itemsize)
+        # Arrays that are rounded alike lie together, so that one operation rounds them all.
+        declared = sorted(
+            arrays, key=lambda array: (-np.dtype(array.dtype).itemsize, array.mantissa_bits or 0)
+        )
         wanted += [(array.name, array.dims, array.shape, array.dtype) for array in declared]
         fields, offset = [], 0
         for name, dims, shape, dtype in wanted:

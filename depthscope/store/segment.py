@@ -38,6 +38,11 @@ class Segment:
     def next_row(self) -> int:
         return self.end[0]
 
+    @property
+    def deleted(self) -> bool:
+        """True when nobody will find the file any more: what is written now would be accepted and lost."""
+        return os.fstat(self._file).st_nlink == 0
+
     def append(self, step: int, wall_time: float, payload: Any, schema: Schema) -> None:
         """Write one row, and its schema first where that changed; OSError when it did not fit on the disk."""
         row = self.end[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from depthscope.store.arrays import StoredArray, describe_array, read_rows
+from depthscope.store.bins import NONFINITE, STATS
 from depthscope.store.commit import Commit
 from depthscope.store.labels import is_labels, read_labels
+from depthscope.store.level import LEVELS, level_path
+from depthscope.store.specification import array_key
 from depthscope.store.tail import Piece
 
 Array = npt.NDArray[Any]
@@ -41,8 +44,15 @@ class Snapshot:
     store: Path
     commit: Commit
     tails: Mapping[str, tuple[Piece, ...]]
+    later: tuple[Path, ...] = ()
+    """Of an earlier attempt: the stores of later ones, which hold what they have in common; the last is whole."""
     _described: dict[str, StoredArray] = field(default_factory=dict)
     _arrays: dict[str, dict[str, Recorded]] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for snapshots between which rows were only added."""
+        return self.commit.run, self.commit.epoch, self.later
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -70,7 +80,7 @@ class Snapshot:
                 and node.get("node_type") == "array"
                 and not is_labels(dict(node))
             ):
-                stored = self._stored(path)
+                stored = self.stored_at(path)
                 found[stored.name] = Recorded(
                     name=stored.name,
                     stream=stream,
@@ -115,7 +125,7 @@ class Snapshot:
         parts = []
         if start < committed:
             low, high = start, min(stop, committed)
-            path = self._path(array)
+            path = self._path(array.stream, array.name)
             if path is None:
                 parts.append(_missing(array, high - low))
             else:
@@ -131,31 +141,58 @@ class Snapshot:
             return _missing(array, 0)
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
+    def bins(self, array: Recorded, level: str) -> int:
+        """Return how many bins of a recorded or derived array a level of the pyramid has; 0 without one."""
+        path = level_path(array.stream, level, array_key(array.name))
+        if path not in self.commit.nodes:
+            return 0
+        stored = self.stored_at(path, over="bin")
+        rows = self.commit.streams[array.stream].rows
+        if stored.shape != (len(STATS), *array.shape) or stored.rows != rows // LEVELS[level]:
+            raise ValueError(f"{path} has {stored.rows} bins of shape {stored.shape} for {rows} rows")
+        return stored.rows
+
+    def read_bins(self, array: Recorded, level: str, start: int, stop: int) -> Array:
+        """Return bins [start, stop) of a level, [n, 4, ...]; see `depthscope.store.bins.STATS`."""
+        stored = self.stored_at(level_path(array.stream, level, array_key(array.name)), over="bin")
+        bins = read_rows(stored, start, stop)
+        # Chunks from before the array was there do not exist: all of their rows lack it.
+        lacking = bins[: max(0, stored.first_row - start), NONFINITE]
+        lacking[np.isnan(lacking)] = LEVELS[level]
+        return bins
+
     def labels(self, group: str) -> dict[str, Labels]:
         """Return the coordinates of a group ("" for the root) as (dim, values) by name."""
         found = {}
         for path, node in self.commit.nodes.items():
             parent, _, name = path.rpartition("/")
             if parent == group and is_labels(dict(node)):
-                found[name] = read_labels(self.store / path, dict(node))
+                found[name] = read_labels((self.store, *self.later)[-1] / path, dict(node))
         return found
 
-    def _path(self, array: Recorded) -> str | None:
+    def stored(self, stream: str, name: str) -> StoredArray | None:
+        """Return how an array is stored, ``step`` included; None when no commit has it."""
+        path = self._path(stream, name)
+        return None if path is None else self.stored_at(path)
+
+    def _path(self, stream: str, name: str) -> str | None:
         for path in self.commit.nodes:
             group, _, key = path.rpartition("/")
-            if group == array.stream and unquote(key) == array.name:
+            if group == stream and unquote(key) == name:
                 return path
         return None
 
-    def _stored(self, path: str) -> StoredArray:
+    def stored_at(self, path: str, *, over: str = "step") -> StoredArray:
+        """Return how the array at a path inside the store is stored; ValueError when that cannot be."""
         if path not in self._described:
-            self._described[path] = describe_array(self.store / path, self.commit.nodes[path])
+            described = describe_array(self.store / path, self.commit.nodes[path], over=over)
+            self._described[path] = replace(described, others=tuple(store / path for store in self.later))
         return self._described[path]
 
     def _committed(self, path: str, start: int, stop: int) -> Array:
         if path not in self.commit.nodes:
             raise ValueError(f"the array {path} is missing")
-        return read_rows(self._stored(path), start, stop)
+        return read_rows(self.stored_at(path), start, stop)
 
 
 def _missing(array: Recorded, count: int) -> Array:

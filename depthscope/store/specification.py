@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 import numpy as np
 
+from depthscope.store.codec import Codec
+
 RESERVED = frozenset({"step", "wall_time", "stat", "step_start", "step_end"})
 """Names that every stream has, or that a binned read adds."""
 
@@ -33,6 +35,8 @@ class ArraySpec:
     """f2, f4 or f8: a value that is missing is NaN, so there are no integers. f8 counts exactly to 2**53."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """Written beside the array; empty: the attributes of the quantity of this name, if there is one."""
+    mantissa_bits: int | None = None
+    """Of f4: round to so many of the 23 bits before anything is stored; None keeps all."""
 
     def __post_init__(self) -> None:
         array_key(self.name)
@@ -48,6 +52,10 @@ class ArraySpec:
             raise ValueError(f"{self.name}: shape {self.shape}; leave an array without entries out")
         if self.dtype not in _DTYPES:
             raise ValueError(f"{self.name}: dtype {self.dtype!r}; expected one of {', '.join(_DTYPES)}")
+        if self.mantissa_bits is not None and not (self.dtype == "f4" and 1 <= self.mantissa_bits <= 22):
+            raise ValueError(
+                f"{self.name}: mantissa_bits is {self.mantissa_bits} of {self.dtype}; expected 1 to 22, of f4"
+            )
 
     @property
     def row_bytes(self) -> int:
@@ -75,10 +83,13 @@ class StreamSpec:
     """Rows between two flushes; None: as many as make a chunk of about 1 MiB an array, at most 1024."""
     every: Any = 1
     """The cadence as plain data, kept for the reader."""
+    codec: Codec = field(default_factory=Codec)
 
     def __post_init__(self) -> None:
         if not _STREAM.fullmatch(self.name):
             raise ValueError(f"a stream cannot be called {self.name!r}; expected letters, digits, - and _")
+        if self.name == "pyramid":
+            raise ValueError("a stream cannot be called 'pyramid': that group holds the bins of all streams")
         if self.chunk_rows is not None and self.chunk_rows < 1:
             raise ValueError(f"stream {self.name}: chunk_rows is {self.chunk_rows}; expected at least 1")
         names = [array.name for array in self.arrays]

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from depthscope.store.rows import RowBuffer
+from depthscope.store.rounding import regions, round_row
+from depthscope.store.rows import RowBuffer, Start
 from depthscope.store.schema import Schema
 from depthscope.store.segment import Segment, segment_path
 from depthscope.store.specification import ArraySpec
+from depthscope.store.trouble import Signals
 
 logger = logging.getLogger("depthscope.store")
 _WAITING_BYTES = 64 * 2**20
@@ -47,23 +49,57 @@ class StreamRows:
         chunk_rows: int,
         tail: Path,
         new_array: Callable[[str, Any], ArraySpec],
-        full: Callable[[], None],
+        signals: Signals,
+        gap: Callable[[tuple[int, int, int, int]], None],
+        start: Start | None = None,
     ) -> None:
         self.name, self.chunk_rows, self._tail = name, chunk_rows, tail
         self.arrays = arrays
-        self._new_array, self._full = new_array, full
+        self._new_array, self._signals, self._gap_ended = new_array, signals, gap
+        self._gap: tuple[int, int, int, int] | None = None
+        """(next row, first step, last step, count) of rows that are being dropped."""
         self._lock = threading.Lock()
-        schema = Schema.of(name, arrays)
-        self._log = Segment(segment_path(tail, name, 0), 0, schema, 0)
-        self._buffers = [RowBuffer(schema, start=0, capacity=chunk_rows, first_segment=0)]
-        self._oldest_segment = 0
-        self.committed = 0
-        self.last_step: int | None = None
-        self.waiting_since = 0.0
-        """Monotonic time of the oldest row that is in no commit; 0 when there is none."""
+        start = start or Start.fresh(Schema.of(name, arrays), chunk_rows)
+        self._begin(start, self.open_log(start))
         self._closed = False
         self.dropped = 0
         self._told: set[str] = set()
+
+    def _begin(self, start: Start, log: Segment) -> None:
+        self._log, self._buffers = log, list(start.buffers)
+        self._spare: RowBuffer | None = None
+        self._rounded = regions(start.buffers[-1].schema, self.arrays)
+        self._oldest_segment = start.oldest_segment
+        self.committed = start.committed
+        self.last_step = start.last_step
+        self.waiting_since = time.monotonic() if start.rows > start.committed else 0.0
+        """Monotonic time of the oldest row that is in no commit; 0 when there is none."""
+
+    @property
+    def next_row(self) -> int:
+        """The number of rows accepted so far."""
+        return self._log.next_row
+
+    @property
+    def oldest_segment(self) -> int:
+        return self._oldest_segment
+
+    @property
+    def segment(self) -> int:
+        """Number of the log segment that rows go to."""
+        return self._log.number
+
+    def open_log(self, start: Start) -> Segment:
+        """Create the log segment that a start begins with."""
+        schema = start.buffers[-1].schema
+        return Segment(segment_path(self._tail, self.name, start.segment), start.segment, schema, start.rows)
+
+    def restart(self, start: Start, log: Segment) -> None:
+        """Go on elsewhere: rows after `start` are forgotten here; arrays and commit are the caller's part."""
+        with self._lock:
+            old = self._log
+            self._begin(start, log)
+            old.close()
 
     @property
     def schema(self) -> Schema:
@@ -81,7 +117,8 @@ class StreamRows:
             try:
                 return self._append(step, values, strict)
             except OSError as error:
-                self._drop(f"rows are dropped until there is room again: {error}")
+                self._signals.trouble.met(error)
+                self._drop(step)
                 return False
 
     def _append(self, step: int, values: Mapping[str, Any], strict: bool) -> bool:
@@ -90,7 +127,12 @@ class StreamRows:
         index = row - buffer.start
         if index == buffer.capacity:
             if sum(waiting.nbytes for waiting in self._buffers) > max(_WAITING_BYTES, 4 * buffer.nbytes):
-                self._drop("the disk is slower than the rows come; rows are dropped until it catches up")
+                if not self._signals.trouble.present:
+                    self._tell(
+                        f"stream {self.name}: the disk is slower than the rows come; rows are dropped until it "
+                        "catches up"
+                    )
+                self._drop(step)
                 return False
             buffer, index = self._next_buffer(row), 0
         unknown = values.keys() - buffer.columns.keys()
@@ -117,12 +159,18 @@ class StreamRows:
         now = time.time()
         columns["step"][0][index] = step
         columns["wall_time"][0][index] = now
+        round_row(buffer.row(index), self._rounded)
+        if self._log.deleted:
+            self._roll()
         self._log.append(step, now, buffer.row(index), buffer.schema)
         self.last_step = step
+        if self._gap is not None:
+            self._end_gap()
+            self._signals.full()
         if not self.waiting_since:
             self.waiting_since = time.monotonic()
         if index + 1 == buffer.capacity:
-            self._full()
+            self._signals.full()
         return True
 
     def take(self, *, everything: bool) -> Batch | None:
@@ -148,7 +196,9 @@ class StreamRows:
         """Forget rows and delete log segments that the commit has made needless."""
         with self._lock:
             self.committed = batch.rows
-            self._buffers = [b for b in self._buffers[:-1] if b.end > batch.rows] + self._buffers[-1:]
+            done = [b for b in self._buffers[:-1] if b.end <= batch.rows]
+            self._buffers = self._buffers[len(done) :]
+            self._spare = done[-1] if done else self._spare
             self.waiting_since = time.monotonic() if self._log.next_row > batch.rows else 0.0
         self.delete_segments(batch.segment)
 
@@ -161,6 +211,7 @@ class StreamRows:
         """Accept no more rows."""
         with self._lock:
             self._closed = True
+            self._end_gap()
 
     def close_log(self, *, delete: bool) -> None:
         self._log.close()
@@ -189,10 +240,16 @@ class StreamRows:
 
     def _next_buffer(self, row: int) -> RowBuffer:
         if row > self._log.first_row:
-            self._roll()
-        buffer = RowBuffer(
-            self._buffers[-1].schema, start=row, capacity=self.chunk_rows, first_segment=self._log.number
-        )
+            try:
+                self._roll()
+            except OSError as error:
+                # No new file can be made. The old log goes on as long as it takes rows.
+                self._signals.trouble.met(error)
+        schema, spare, segment = self._buffers[-1].schema, self._spare, self._log.number
+        if spare is not None and spare.schema is schema:
+            self._spare, buffer = None, spare.again(start=row, first_segment=segment)
+        else:
+            buffer = RowBuffer(schema, start=row, capacity=self.chunk_rows, first_segment=segment)
         self._buffers = [*self._buffers, buffer]
         return buffer
 
@@ -218,6 +275,7 @@ class StreamRows:
             return buffer
         arrays = [*self.arrays, *added]
         wider = buffer.under(Schema.of(self.name, arrays), index)
+        self._rounded = regions(wider.schema, arrays)
         self._buffers = [*self._buffers[:-1], wider]
         self.arrays = arrays
         return wider
@@ -227,9 +285,15 @@ class StreamRows:
         self.dropped += 1
         return False
 
-    def _drop(self, reason: str) -> None:
+    def _drop(self, step: int) -> None:
         self.dropped += 1
-        self._tell(f"stream {self.name}: {reason}")
+        row, first, _, count = self._gap or (self._log.next_row, step, step, 0)
+        self._gap = (row, first, step, count + 1)
+
+    def _end_gap(self) -> None:
+        gap, self._gap = self._gap, None
+        if gap is not None:
+            self._gap_ended(gap)
 
     def _problem(self, message: str, strict: bool, error: type[Exception]) -> None:
         if strict:

@@ -141,6 +141,7 @@ class TailIndex:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._logs: dict[str, LogIndex] = {}
+        self._unplaced: set[Path] = set()
 
     def files(self) -> tuple[tuple[str, int, int], ...]:
         """Return (name, inode, size) of every log: what `refresh` depends on."""
@@ -158,10 +159,27 @@ class TailIndex:
             return ()
         return tuple(sorted(found))
 
+    def any_row(self, files: tuple[tuple[str, int, int], ...]) -> bool:
+        """Tell whether any log holds a row; a run whose creation was interrupted has logs without one."""
+        for name, inode, _ in files:
+            log = LogIndex(self._folder / name, inode)
+            log.grow()
+            if log.spans:
+                return True
+        return False
+
+    def damaged(self) -> tuple[Path, ...]:
+        """Return the logs in which something is no frame, and those whose rows go on from nothing."""
+        torn = {log.path for log in self._logs.values() if log.torn}
+        return tuple(sorted(torn | self._unplaced))
+
     def refresh(
-        self, commit: Commit, files: tuple[tuple[str, int, int], ...]
+        self, commit: Commit, files: tuple[tuple[str, int, int], ...], *, incomplete: bool = False
     ) -> dict[str, tuple[Piece, ...]]:
-        """Return the rows of each stream that go on from the commit; Moved when the commit is no longer the last."""
+        """Return the rows of each stream that go on from the commit; Moved when the commit is no longer the last.
+
+        `incomplete`: nobody writes, and logs may be missing; a stream without its log has the committed rows.
+        """
         logs: dict[str, LogIndex] = {}
         for name, inode, size in files:
             log = self._logs.get(name)
@@ -169,9 +187,10 @@ class TailIndex:
                 log = LogIndex(self._folder / name, inode)
             logs[name] = log
         self._logs = logs
-        return {stream: self._pieces(stream, commit) for stream in commit.streams}
+        self._unplaced = set()
+        return {stream: self._pieces(stream, commit, incomplete) for stream in commit.streams}
 
-    def _pieces(self, stream: str, commit: Commit) -> tuple[Piece, ...]:
+    def _pieces(self, stream: str, commit: Commit, incomplete: bool) -> tuple[Piece, ...]:
         state = commit.streams[stream]
         numbered = []
         for name, log in self._logs.items():
@@ -179,7 +198,7 @@ class TailIndex:
             if match and match[1] == stream and int(match[2]) >= state.segment:
                 numbered.append((int(match[2]), log))
         numbered.sort(key=lambda entry: entry[0])
-        if not numbered or numbered[0][0] != state.segment:
+        if not incomplete and (not numbered or numbered[0][0] != state.segment):
             raise Moved
         pieces: list[Piece] = []
         expected = state.rows
@@ -191,11 +210,18 @@ class TailIndex:
             for span in log.spans:
                 skip, count = expected - span.first_row, len(span.steps)
                 if skip < 0:
-                    return tuple(pieces)
+                    self._unplaced.add(log.path)
+                    continue
                 if count > skip:
                     pieces.append(Piece(span=span, skip=skip, count=count - skip))
                     expected += count - skip
         return tuple(pieces)
+
+
+def log_numbers(folder: Path, stream: str) -> list[int]:
+    """Return the numbers of a stream's log segments that are there."""
+    matches = [_NAME.fullmatch(path.name) for path in folder.glob(f"{stream}.*.log")]
+    return sorted(int(match[2]) for match in matches if match and match[1] == stream)
 
 
 def rows_in(rank: Path) -> str:
@@ -206,7 +232,7 @@ def rows_in(rank: Path) -> str:
     try:
         commit = read_commit(store)
     except FileNotFoundError:
-        return "without a commit, but with logs" if any(size for *_, size in files) else ""
+        return "without a commit, but with rows in its logs" if tails.any_row(files) else ""
     except (OSError, ValueError) as error:
         return f"which cannot be read: {error}"
     if not commit.streams and not commit.run:

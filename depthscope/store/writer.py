@@ -14,12 +14,17 @@ from depthscope.quantities import DepthLayout
 from depthscope.store import leaving
 from depthscope.store.commit import Committer
 from depthscope.store.creation import claim, create_files
+from depthscope.store.errors import RunError, corrupt
 from depthscope.store.flush import Flusher
-from depthscope.store.flush_thread import FlushThread
+from depthscope.store.flush_thread import FlushThread, Request
+from depthscope.store.folder import RANK, read_record
 from depthscope.store.jsonable import jsonable
 from depthscope.store.lock import WriterLock
+from depthscope.store.resuming import Recovered, resume_files
+from depthscope.store.rewinding import rewind
 from depthscope.store.specification import Coordinate, StreamSpec
 from depthscope.store.stream import StreamRows
+from depthscope.store.trouble import Signals, Trouble
 
 logger = logging.getLogger("depthscope.store")
 
@@ -39,10 +44,14 @@ class RunWriter:
         streams: Mapping[str, StreamRows],
         *,
         wake: threading.Event,
+        trouble: Trouble,
         flush_seconds: float,
         fsync: bool,
+        recovered: Recovered | None = None,
     ) -> None:
-        self.path = path
+        self.path, self._flusher, self._fsync = path, flusher, fsync
+        self.recovered = recovered
+        """What was found when a run was opened again; None for a new one."""
         self._lock, self._committer, self._streams, self._wake = lock, committer, streams, wake
         self._pid = os.getpid()
         self._strict = os.environ.get("DEPTHSCOPE_STRICT", "") not in ("", "0")
@@ -57,6 +66,7 @@ class RunWriter:
             flusher,
             streams,
             wake=wake,
+            trouble=trouble,
             flush_seconds=flush_seconds,
             fsync=fsync,
             ended=lambda: leaving.unwatch(self),
@@ -87,6 +97,7 @@ class RunWriter:
         when arrays, dims and coordinates contradict one another.
         """
         folder, wake = Path(path).absolute(), threading.Event()
+        trouble = Trouble(folder)
         lock = claim(folder)
         try:
             committer, flusher, rows = create_files(
@@ -98,15 +109,118 @@ class RunWriter:
                 coordinates=coordinates,
                 streams=streams,
                 versions=versions or {},
-                full=wake.set,
+                signals=Signals(full=wake.set, trouble=trouble),
                 fsync=fsync,
             )
             return cls(
-                folder, lock, committer, flusher, rows, wake=wake, flush_seconds=flush_seconds, fsync=fsync
+                folder,
+                lock,
+                committer,
+                flusher,
+                rows,
+                wake=wake,
+                trouble=trouble,
+                flush_seconds=flush_seconds,
+                fsync=fsync,
             )
         except BaseException:
             lock.release()
             raise
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        step: int | None = None,
+        layout: DepthLayout | None = None,
+        streams: Sequence[StreamSpec] = (),
+        coordinates: Sequence[Coordinate] = (),
+        flush_seconds: float = 60.0,
+        fsync: bool = True,
+    ) -> RunWriter:
+        """Open the run in the folder `path` for more rows, whether it was closed, stopped or killed.
+
+        Every row that was ever accepted is recovered first. With `step`, rows from that step on become an
+        earlier attempt (see `rewind`). What is declared of the layout, the streams and the coordinates is
+        compared with what the run holds; a new stream or array is added.
+
+        NotARun and other RunErrors when there is no run to go on with, RunLocked when another recorder writes
+        it, SchemaError when it was recorded with another model, OSError when the disk refuses.
+        """
+        folder, wake = Path(path).absolute(), threading.Event()
+        trouble = Trouble(folder)
+        read_record(folder)
+        lock = WriterLock(folder / RANK, folder)
+        try:
+            lock.claim()
+            opened = resume_files(
+                folder,
+                layout=layout,
+                streams=streams,
+                coordinates=coordinates,
+                signals=Signals(full=wake.set, trouble=trouble),
+                fsync=fsync,
+            )
+            writer = cls(
+                folder,
+                lock,
+                opened.committer,
+                opened.flusher,
+                opened.streams,
+                wake=wake,
+                trouble=trouble,
+                flush_seconds=flush_seconds,
+                fsync=fsync,
+                recovered=opened.recovered,
+            )
+        except BaseException:
+            lock.leave()
+            raise
+        if step is not None:
+            try:
+                writer.rewind(step)
+            except BaseException:
+                writer.close()
+                raise
+        return writer
+
+    def rewind(self, step: int) -> bool:
+        """Take back all rows from `step` on: they become an earlier attempt, which readers can select.
+
+        True when there were any. Call it while nobody appends. OSError when the disk refuses: the run is as
+        it was.
+        """
+        if os.getpid() != self._pid:
+            return False
+        closed = self.recovered is not None and self.recovered.closed and self._accepted is None
+        done: list[bool] = []
+
+        def act() -> None:
+            done.append(
+                rewind(
+                    self.path / RANK,
+                    step,
+                    committer=self._committer,
+                    flusher=self._flusher,
+                    streams=self._streams,
+                    closed=closed,
+                    fsync=self._fsync,
+                )
+            )
+
+        request = self._thread.request(None, act)
+        self._wait(request)
+        if isinstance(request.error, OSError | RunError):
+            raise request.error
+        if request.error is not None:
+            raise corrupt(self.path, str(request.error)) from request.error
+        if not request.succeeded:
+            raise OSError(f"{self.path} could not be rewound to step {step}: its rows cannot be written")
+        if done[0]:
+            steps = [rows.last_step for rows in self._streams.values() if rows.last_step is not None]
+            self._accepted = max(steps, default=None)
+        return done[0]
 
     @property
     def accepted_step(self) -> int | None:
@@ -165,10 +279,13 @@ class RunWriter:
         if os.getpid() != self._pid or self._thread.finished.is_set():
             return False
         request = self._thread.request(stream)
+        self._wait(request)
+        return request.succeeded
+
+    def _wait(self, request: Request) -> None:
         while not request.done.wait(0.5):
             if self._thread.finished.is_set():
                 break
-        return request.succeeded
 
     def close(self) -> None:
         """Commit the rest and mark the run as finished. Safe to call again."""

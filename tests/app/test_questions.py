@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from itertools import product
 from pathlib import Path
 
@@ -88,6 +89,16 @@ def test_segments_hold_exactly_the_recorded_steps(steps: list[int]) -> None:
 def test_a_million_even_steps_are_one_segment() -> None:
     assert segments(np.arange(0, 10**6, dtype=np.int64)) == [[0, 999_999, 1]]
     assert len(segments(np.cumsum(np.arange(5000)))) <= 501
+
+
+def test_a_few_hundred_gaps_among_a_million_steps_are_found_quickly() -> None:
+    steps = np.delete(np.arange(10**6), np.arange(1000, 400_000, 1000))
+    started = time.process_time()
+    found = segments(steps)
+    assert time.process_time() - started < 1
+    assert len(found) == 400
+    assert found[0] == [0, 999, 1]
+    assert found[-1] == [399_001, 999_999, 1]
 
 
 def test_phases_follow_the_schedule() -> None:

@@ -44,6 +44,17 @@ def test_a_dense_beginning(tmp_path: Path) -> None:
     assert open_run(tmp_path / "run")["loss"].step.values.tolist() == [0, 1, 2, 4, 8]
 
 
+def test_values_over_depth_keep_as_many_mantissa_bits_as_asked(tmp_path: Path) -> None:
+    model = build("prenorm")
+    draw, optimizer = batches(), optimizer_of(model)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, mantissa_bits=10) as recorder:
+        train(model, 3, draw, optimizer, lambda loss: recorder.step(loss=loss))
+    run = open_run(tmp_path / "run")
+    state, loss = (run[name].values.view("u4") & 0x1FFF for name in ("state_rms", "loss"))
+    assert not state.any()
+    assert loss.any()
+
+
 def test_steps_numbered_by_the_user_with_gaps(tmp_path: Path) -> None:
     model = build("prenorm")
     draw, optimizer = batches(), optimizer_of(model)
@@ -275,13 +286,6 @@ def test_a_recorder_for_the_same_model_closes_the_earlier_one(
         second.step()
     assert capsys.readouterr().out.count("closed the earlier recorder") == 1
     assert len(open_run(tmp_path / "first")["state_rms"]) == 1
-
-
-def test_a_path_with_rows_is_refused_with_the_ways_out(tmp_path: Path) -> None:
-    model, inputs, targets = trained(build("prenorm"))
-    record_one(model, inputs, targets, tmp_path / "run")
-    with pytest.raises(FileExistsError, match=str(tmp_path / "run")):
-        Recorder(build("prenorm"), tmp_path / "run")
 
 
 def test_nothing_recorded_is_said(tmp_path: Path) -> None:

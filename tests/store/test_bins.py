@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from depthscope.store import ArraySpec, RunWriter, StreamSpec, open_run
-from depthscope.store.bins import bin_rows, reduce_bins
+from depthscope.store.bins import bin_rows, reduce_rows
 from depthscope.store.derive import derive
 from tests.store.runs import LAYERS, MakeWriter, outline
 
@@ -46,24 +46,22 @@ def test_bins_are_what_numpy_says(run_path: Path, columns: int, span: tuple[int 
     values, steps = numbers()[inside].astype("f8"), steps[inside]
     assert got.dims == ("step", "stat", "layer")
     assert got.sizes["step"] <= columns
-    assert got["stat"].values.tolist() == ["mean", "min", "max"]
-    size = -(-len(steps) // columns) if len(steps) else 1
-    for index in range(got.sizes["step"]):
-        rows = slice(index * size, (index + 1) * size)
-        assert got["step_start"].values[index] == got["step"].values[index] == steps[rows][0]
-        assert got["step_end"].values[index] == steps[rows][-1]
+    assert got["stat"].values.tolist() == ["mean", "min", "max", "nonfinite"]
+    first, last = (np.searchsorted(steps, got[name].values) for name in ("step_start", "step_end"))
+    np.testing.assert_array_equal(got["step"].values, got["step_start"].values)
+    assert [0, *(last + 1)] == [*first, len(steps)] if len(steps) else len(first) == 0
+    assert 2 * got.sizes["step"] >= min(columns, len(steps))
+    for index, rows in enumerate(map(slice, first, last + 1)):
         for layer in range(LAYERS):
-            known = values[rows, layer][~np.isnan(values[rows, layer])]
-            mean, low, high = got.values[index, :, layer]
-            if len(known) == 0:
-                assert np.isnan([mean, low, high]).all()
-            else:
-                with np.errstate(invalid="ignore"):
-                    np.testing.assert_allclose(mean, known.mean(), rtol=1e-6)
+            given = values[rows, layer]
+            known, finite = given[~np.isnan(given)], given[np.isfinite(given)]
+            mean, low, high, missing = got.values[index, :, layer]
+            assert missing == len(given) - len(finite)
+            np.testing.assert_allclose(mean, finite.mean() if len(finite) else np.nan, rtol=1e-6)
+            if len(known):
                 assert (low, high) == (known.min(), known.max())
-    assert got.sizes["step"] == -(-len(steps) // size)
-    if len(steps):
-        assert got["step_end"].values[-1] == steps[-1]
+            else:
+                assert np.isnan([low, high]).all()
 
 
 def test_no_columns_gives_exact_rows(run_path: Path) -> None:
@@ -75,8 +73,8 @@ def test_no_columns_gives_exact_rows(run_path: Path) -> None:
 def test_a_scalar_is_binned_over_steps_alone(run_path: Path) -> None:
     got = open_run(run_path).read("loss", columns=4)
     assert got.dims == ("step", "stat")
-    assert got.sel(stat="mean").values.tolist() == [12.0, 37.0, 62.0, 87.0]
-    assert got.sel(stat="max").values.tolist() == [24.0, 49.0, 74.0, 99.0]
+    assert got.sel(stat="mean").values.tolist() == [15.5, 47.5, 79.5, 97.5]
+    assert got.sel(stat="max").values.tolist() == [31.0, 63.0, 95.0, 99.0]
 
 
 def test_no_columns_at_all_is_refused(run_path: Path) -> None:
@@ -88,7 +86,7 @@ def test_long_ranges_are_read_in_blocks_with_the_same_result(
     run_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = open_run(run_path).read("write_rms", columns=30)
-    monkeypatch.setattr("depthscope.store.reading._BLOCK_BYTES", 300)
+    monkeypatch.setattr("depthscope.store.screen._BLOCK_BYTES", 300)
     np.testing.assert_array_equal(open_run(run_path).read("write_rms", columns=30), whole)
 
 
@@ -96,13 +94,13 @@ def test_long_ranges_are_read_in_blocks_with_the_same_result(
 @given(rows=st.integers(0, 200), columns=st.integers(1, 250))
 def test_there_are_never_more_bins_than_columns(rows: int, columns: int) -> None:
     size = bin_rows(rows, columns)
-    assert len(reduce_bins(np.zeros((rows, 2), "f4"), size)) <= columns
+    assert len(reduce_rows(np.zeros((rows, 2), "f4"), size)) <= columns
     assert rows <= size * columns
 
 
 def test_means_do_not_lose_digits_over_many_rows() -> None:
     values = np.full((100_000, 3), 0.1, "f4")
-    np.testing.assert_allclose(reduce_bins(values, 100_000)[0, 0], np.float32(0.1), rtol=1e-7)
+    np.testing.assert_allclose(reduce_rows(values, 100_000)[0, 0], np.float32(0.1), rtol=1e-7)
 
 
 # --- derived ----------------------------------------------------------------------------------------------
@@ -147,7 +145,7 @@ def test_bins_of_a_derived_quantity_are_of_its_values_not_of_its_inputs(
             "fast", step, {"write_rms": np.full(LAYERS, write), "grad_write_rms": np.full(LAYERS, grad)}
         )
     got = open_run(tmp_path / "run").read("grad_relative", columns=1)
-    assert got.values[0, :, 0].tolist() == [5.0, 4.0, 6.0]  # (4 + 6) / 2, not 2 * 3
+    assert got.values[0, :, 0].tolist() == [5.0, 4.0, 6.0, 0.0]  # (4 + 6) / 2, not 2 * 3
 
 
 def test_a_share_of_writes_with_one_missing_is_unknown() -> None:

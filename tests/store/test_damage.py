@@ -50,6 +50,7 @@ def read_all(path: Path) -> None:
     for name in run.quantities:
         run[name]
         run.read(name, columns=5)
+        run.read(name, columns=1)
     run.to_datatree()
 
 
@@ -251,6 +252,7 @@ def test_random_damage_never_raises_anything_but_a_run_error(intact: Path, tmp_p
             opened = open_run(run)
             for name in opened.quantities:
                 opened[name]
+                opened.read(name, columns=1)
         except RunError:
             refused += 1
         shutil.rmtree(run)

@@ -61,7 +61,7 @@ def check_rows(tmp_path: Path, count: int) -> None:
         assert run.status == "finished"
         assert run["loss"].values.tolist() == list(range(count))
         with xr.open_datatree(run.path / "rank00000" / "data.zarr", engine="zarr") as tree:
-            assert tree["fast"]["loss"].values.tolist() == list(range(count))
+            assert tree["fast"].to_dataset()["loss"].values.tolist() == list(range(count))
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

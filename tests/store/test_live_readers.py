@@ -53,11 +53,19 @@ def test_xarray_never_fails_and_never_sees_half_a_row(busy: Path) -> None:
     while time.time() < stop:
         with xr.open_datatree(store, engine="zarr") as tree:
             fast, slow = tree["fast"].to_dataset().load(), tree["slow"].to_dataset().load()
+            level = tree["pyramid/fast/L1"].to_dataset().load() if "pyramid" in tree.children else None
         count = fast.sizes["step"]
         np.testing.assert_array_equal(fast["step"], np.arange(count))
         np.testing.assert_array_equal(fast["loss"], np.arange(count))
         np.testing.assert_array_equal(fast["write_rms"], np.arange(count)[:, None].repeat(4, 1))
         np.testing.assert_array_equal(slow["depth_attention"][:, 0, 0], slow["step"] % 1000)
+        bins = np.arange(0, count // 32 * 32, 32)
+        assert (level is None) == (len(bins) == 0)
+        if level is not None:
+            np.testing.assert_array_equal(level["step_start"], bins)
+            np.testing.assert_array_equal(
+                level["write_rms"].sel(stat="max"), (bins + 31)[:, None].repeat(4, 1)
+            )
         assert fast["layer"].values.tolist() == [1, 2, 3, 4]
         assert slow["target_name"].values[-1] == "output"
         assert count >= rows

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import zarr
 from zarr.codecs import BloscCodec
 
-from depthscope.store import open_run
+from depthscope.store import Codec, open_run
 from depthscope.store.arrays import describe_array, read_rows
 from depthscope.store.chunk import decode_texts, encode_chunk, encode_texts
 from depthscope.store.metadata import array_metadata
@@ -33,10 +35,10 @@ def test_metadata_and_chunks_equal_zarrs_own(tmp_path: Path, dtype: str) -> None
     )
     theirs[:] = values
     ours = array_metadata(
-        shape=(10, 4), chunk_shape=(8, 4), dtype=dtype, dims=("step", "layer"), attributes={}
+        shape=(10, 4), chunk_shape=(8, 4), dtype=dtype, dims=("step", "layer"), attributes={}, codec=Codec()
     )
     assert json.loads((tmp_path / "theirs" / "zarr.json").read_text()) == ours
-    assert (tmp_path / "theirs" / "c.0.0").read_bytes() == encode_chunk(values[:8])
+    assert (tmp_path / "theirs" / "c.0.0").read_bytes() == encode_chunk(values[:8], Codec())
     read = read_rows(describe_array(tmp_path / "theirs", ours), 3, 10)
     np.testing.assert_array_equal(read, values[3:])
 
@@ -57,6 +59,12 @@ def test_labels_equal_zarrs_own(tmp_path: Path) -> None:
     assert decode_texts(encode_texts(texts), 4) == texts
 
 
+def stored(group: zarr.Group, name: str) -> npt.NDArray[Any]:
+    array = group[name]
+    assert isinstance(array, zarr.Array)
+    return np.asarray(array[:])
+
+
 def test_any_zarr_reader_sees_the_finished_run(make_writer: MakeWriter, tmp_path: Path) -> None:
     writer = make_writer()
     for step in range(37):
@@ -70,8 +78,8 @@ def test_any_zarr_reader_sees_the_finished_run(make_writer: MakeWriter, tmp_path
             group = zarr.open_group(
                 tmp_path / "run" / "rank00000" / "data.zarr", mode="r", use_consolidated=consolidated
             )
-            assert {name for name, _ in group.groups()} == {"fast", "slow", "evaluation"}
+            assert {name for name, _ in group.groups()} == {"fast", "slow", "evaluation", "pyramid"}
             for name in ("fast/loss", "fast/write_rms", "slow/depth_attention"):
-                np.testing.assert_array_equal(group[name][:], run[name].values)
-            assert group["layer_name"][:].tolist() == list(run.layout.layer_names)
-            assert group["slow/target_name"][-1] == "output"
+                np.testing.assert_array_equal(stored(group, name), run[name].values)
+            assert stored(group, "layer_name").tolist() == list(run.layout.layer_names)
+            assert stored(group, "slow/target_name")[-1] == "output"
