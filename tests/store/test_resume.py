@@ -28,8 +28,10 @@ from depthscope.store import (
     open_run,
     recover_run,
 )
+from depthscope.store.follow import Follower
 from depthscope.store.schema import Schema
 from depthscope.store.segment import Segment, segment_path
+from depthscope.store.snapshot import Snapshot
 from tests.store.runs import LAYERS, MakeWriter, fast, outline, slow
 
 Resume = Callable[..., RunWriter]
@@ -82,8 +84,10 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from depthscope.store import RunWriter, StreamSpec
+from depthscope.store.follow import Follower
 from depthscope.store.schema import Schema
 from depthscope.store.segment import Segment, segment_path
+from depthscope.store.snapshot import Snapshot
 from tests.store.runs import fast, outline, slow
 from tests.store.test_resume import write
 writer = RunWriter.create(Path(sys.argv[1]), name="r", config={}, layout=outline(),
@@ -239,6 +243,30 @@ def test_an_attempt_stays_the_same_for_an_open_reader_when_the_run_goes_back_aga
     assert earlier["loss"].values.tolist() == list(range(100))
     assert now["loss"].values.tolist() == [*range(10), *(s + 0.25 for s in range(10, 40))]
     assert now.attempt(2)["loss"].values.tolist() == [*range(50), *(s + 0.5 for s in range(50, 90))]
+
+
+def test_a_read_of_an_attempt_that_a_rewind_crosses_is_done_again(
+    make_writer: MakeWriter, tmp_path: Path
+) -> None:
+    """The chunks that both attempts shared are replaced between the snapshot and the read."""
+    writer = make_writer()
+    write(writer, range(100))
+    writer.rewind(50)
+    follower = Follower(tmp_path / "run", 1)
+    reads = 0
+
+    def read(snapshot: Snapshot) -> list[float]:
+        nonlocal reads
+        reads += 1
+        if reads == 1:
+            writer.rewind(10)
+            write(writer, range(10, 60), shift=0.25)
+            writer.flush()
+        values: list[float] = snapshot.read(snapshot.arrays("fast")["loss"], 0, 100).tolist()
+        return values
+
+    assert follower.consistently(read) == list(range(100))
+    assert reads == 2
 
 
 def test_an_array_that_came_late_goes_on_before_its_first_row(
