@@ -19,6 +19,7 @@ import xarray as xr
 from depthscope.store import (
     ArraySpec,
     Coordinate,
+    CorruptRun,
     NotARun,
     RunLocked,
     RunWriter,
@@ -111,6 +112,7 @@ def test_a_closed_run_goes_on_where_it_ended(make_writer: MakeWriter, resume: Re
     first.close()
     writer = resume()
     assert open_run(tmp_path / "run").status == "live"
+    assert writer.accepted_step == 36
     check(tmp_path / "run", range(37), list(range(37)))
     write(writer, range(37, 300))
     check(tmp_path / "run", range(300), list(range(300)))
@@ -324,6 +326,21 @@ def test_a_rewind_that_the_disk_refuses_leaves_the_run_as_it_was(
     writer.close()
     check(tmp_path / "run", range(50), list(range(50)))
     assert open_run(tmp_path / "run").attempts == ()
+
+
+def test_a_rewind_into_a_damaged_chunk_is_refused_and_changes_nothing(
+    make_writer: MakeWriter, resume: Resume, tmp_path: Path
+) -> None:
+    first = make_writer()
+    write(first, range(40))
+    first.close()
+    chunk = tmp_path / "run" / "rank00000" / "data.zarr" / "fast" / "write_rms" / "c.0.0"
+    chunk.write_bytes(chunk.read_bytes()[:5])
+    with pytest.raises(CorruptRun, match=r"damaged: a chunk file is 5 bytes long") as error:
+        resume(step=10)
+    assert str(tmp_path / "run") in str(error.value)
+    run = open_run(tmp_path / "run")
+    assert (run.attempts, run["loss"].values.tolist()) == ((), list(range(40)))
 
 
 def test_streams_that_a_resume_adds_begin_empty(
