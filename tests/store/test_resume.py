@@ -29,6 +29,8 @@ from depthscope.store import (
     open_run,
     recover_run,
 )
+from depthscope.store.cleaning import leftovers
+from depthscope.store.commit import read_commit
 from depthscope.store.follow import Follower
 from depthscope.store.schema import Schema
 from depthscope.store.segment import Segment, segment_path
@@ -85,6 +87,8 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from depthscope.store import RunWriter, StreamSpec
+from depthscope.store.cleaning import leftovers
+from depthscope.store.commit import read_commit
 from depthscope.store.follow import Follower
 from depthscope.store.schema import Schema
 from depthscope.store.segment import Segment, segment_path
@@ -184,6 +188,8 @@ def test_rows_from_the_resumed_step_on_become_an_earlier_attempt(
     first.close()
     writer = resume(step=step)
     assert writer.accepted_step == (step - 1 if step else None)
+    left = leftovers(path, read_commit(path / "rank00000" / "data.zarr"))
+    assert [file for file in left if file.suffix != ".partial"] == []  # the heartbeat writes meanwhile
     check(path, range(step), list(range(step)))
     check_zarr(path, range(step), list(range(step)))
     write(writer, range(step, 320), shift=0.5)
