@@ -55,7 +55,9 @@ class RunWriter:
         self._lock, self._committer, self._streams, self._wake = lock, committer, streams, wake
         self._pid = os.getpid()
         self._strict = os.environ.get("DEPTHSCOPE_STRICT", "") not in ("", "0")
-        self._accepted: int | None = None
+        self._accepted = self._last_step()
+        self._was_closed = recovered is not None and recovered.closed
+        """The run was closed, and has no row since."""
         self._lost = 0
         self._told: set[str] = set()
         leaving.watch(self)
@@ -193,7 +195,6 @@ class RunWriter:
         """
         if os.getpid() != self._pid:
             return False
-        closed = self.recovered is not None and self.recovered.closed and self._accepted is None
         done: list[bool] = []
 
         def act() -> None:
@@ -204,7 +205,7 @@ class RunWriter:
                     committer=self._committer,
                     flusher=self._flusher,
                     streams=self._streams,
-                    closed=closed,
+                    closed=self._was_closed,
                     fsync=self._fsync,
                 )
             )
@@ -218,9 +219,12 @@ class RunWriter:
         if not request.succeeded:
             raise OSError(f"{self.path} could not be rewound to step {step}: its rows cannot be written")
         if done[0]:
-            steps = [rows.last_step for rows in self._streams.values() if rows.last_step is not None]
-            self._accepted = max(steps, default=None)
+            self._accepted, self._was_closed = self._last_step(), False
         return done[0]
+
+    def _last_step(self) -> int | None:
+        steps = [rows.last_step for rows in self._streams.values() if rows.last_step is not None]
+        return max(steps, default=None)
 
     @property
     def accepted_step(self) -> int | None:
@@ -256,6 +260,8 @@ class RunWriter:
             self._lost += 1
             self._tell(f"a row of stream {stream!r} was dropped: {error!r}")
             return False
+        if accepted:
+            self._was_closed = False
         if accepted and (self._accepted is None or step > self._accepted):
             self._accepted = int(step)
         return accepted

@@ -205,4 +205,13 @@ def test_random_damage_is_named_and_harms_nothing_else(
 def test_five_hundred_random_damages(
     stores: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
+    hold(stores, tmp_path_factory.getbasetemp() / "work", data, little_memory())
+
+
+@pytest.mark.soak
+@settings(max_examples=50, **COMMON)
+@given(data=st.data())
+def test_every_allocation_is_counted(
+    stores: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     hold(stores, tmp_path_factory.getbasetemp() / "work", data, traced_memory())

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from depthscope.store import RunWriter
 from tests.store.runs import LAYERS, fast, outline, slow
 
-stop = time.time() + 12
+stop, pause = time.time() + float(sys.argv[2]), float(sys.argv[3])
 with RunWriter.create(Path(sys.argv[1]), name="r", config={}, layout=outline(),
                       streams=[fast(16), slow(8)], flush_seconds=0.2, fsync=False) as writer:
     print("ready", flush=True)
@@ -31,25 +32,41 @@ with RunWriter.create(Path(sys.argv[1]), name="r", config={}, layout=outline(),
         if step % 5 == 0:
             writer.append("slow", step, {"depth_attention": np.full((LAYERS + 1, 3), step % 1000)})
         step += 1
-        time.sleep(0.001)
+        if pause:
+            time.sleep(pause)
 """
 
 
-@pytest.fixture
-def busy(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "run"
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
-    ) as writer:
+@contextmanager
+def writing(path: Path, *, seconds: float, pause: float) -> Iterator[Path]:
+    """A writer in another process that waits so many seconds after each step."""
+    typed = [sys.executable, "-c", WRITER, str(path), str(seconds), str(pause)]
+    with subprocess.Popen(typed, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
         yield path
         writer.kill()
 
 
+@pytest.fixture
+def busy(tmp_path: Path) -> Iterator[Path]:
+    with writing(tmp_path / "run", seconds=12, pause=0.001) as path:
+        yield path
+
+
 def test_xarray_never_fails_and_never_sees_half_a_row(busy: Path) -> None:
-    store, polls, rows = busy / "rank00000" / "data.zarr", 0, 0
-    stop = time.time() + 4
+    poll_with_xarray(busy, seconds=4)
+
+
+@pytest.mark.soak
+def test_xarray_never_fails_beside_a_saturated_writer(tmp_path: Path) -> None:
+    with writing(tmp_path / "run", seconds=60, pause=0) as path:
+        poll_with_xarray(path, seconds=20)
+
+
+def poll_with_xarray(run: Path, *, seconds: float) -> None:
+    store, polls, rows = run / "rank00000" / "data.zarr", 0, 0
+    stop = time.time() + seconds
     while time.time() < stop:
         with xr.open_datatree(store, engine="zarr") as tree:
             fast, slow = tree["fast"].to_dataset().load(), tree["slow"].to_dataset().load()

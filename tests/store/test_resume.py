@@ -19,6 +19,7 @@ import xarray as xr
 from depthscope.store import (
     ArraySpec,
     Coordinate,
+    CorruptRun,
     NotARun,
     RunLocked,
     RunWriter,
@@ -28,8 +29,12 @@ from depthscope.store import (
     open_run,
     recover_run,
 )
+from depthscope.store.cleaning import leftovers
+from depthscope.store.commit import read_commit
+from depthscope.store.follow import Follower
 from depthscope.store.schema import Schema
 from depthscope.store.segment import Segment, segment_path
+from depthscope.store.snapshot import Snapshot
 from tests.store.runs import LAYERS, MakeWriter, fast, outline, slow
 
 Resume = Callable[..., RunWriter]
@@ -82,8 +87,12 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from depthscope.store import RunWriter, StreamSpec
+from depthscope.store.cleaning import leftovers
+from depthscope.store.commit import read_commit
+from depthscope.store.follow import Follower
 from depthscope.store.schema import Schema
 from depthscope.store.segment import Segment, segment_path
+from depthscope.store.snapshot import Snapshot
 from tests.store.runs import fast, outline, slow
 from tests.store.test_resume import write
 writer = RunWriter.create(Path(sys.argv[1]), name="r", config={}, layout=outline(),
@@ -107,6 +116,7 @@ def test_a_closed_run_goes_on_where_it_ended(make_writer: MakeWriter, resume: Re
     first.close()
     writer = resume()
     assert open_run(tmp_path / "run").status == "live"
+    assert writer.accepted_step == 36
     check(tmp_path / "run", range(37), list(range(37)))
     write(writer, range(37, 300))
     check(tmp_path / "run", range(300), list(range(300)))
@@ -178,6 +188,8 @@ def test_rows_from_the_resumed_step_on_become_an_earlier_attempt(
     first.close()
     writer = resume(step=step)
     assert writer.accepted_step == (step - 1 if step else None)
+    left = leftovers(path, read_commit(path / "rank00000" / "data.zarr"))
+    assert [file for file in left if file.suffix != ".partial"] == []  # the heartbeat writes meanwhile
     check(path, range(step), list(range(step)))
     check_zarr(path, range(step), list(range(step)))
     write(writer, range(step, 320), shift=0.5)
@@ -241,6 +253,30 @@ def test_an_attempt_stays_the_same_for_an_open_reader_when_the_run_goes_back_aga
     assert now.attempt(2)["loss"].values.tolist() == [*range(50), *(s + 0.5 for s in range(50, 90))]
 
 
+def test_a_read_of_an_attempt_that_a_rewind_crosses_is_done_again(
+    make_writer: MakeWriter, tmp_path: Path
+) -> None:
+    """The chunks that both attempts shared are replaced between the snapshot and the read."""
+    writer = make_writer()
+    write(writer, range(100))
+    writer.rewind(50)
+    follower = Follower(tmp_path / "run", 1)
+    reads = 0
+
+    def read(snapshot: Snapshot) -> list[float]:
+        nonlocal reads
+        reads += 1
+        if reads == 1:
+            writer.rewind(10)
+            write(writer, range(10, 60), shift=0.25)
+            writer.flush()
+        values: list[float] = snapshot.read(snapshot.arrays("fast")["loss"], 0, 100).tolist()
+        return values
+
+    assert follower.consistently(read) == list(range(100))
+    assert reads == 2
+
+
 def test_an_array_that_came_late_goes_on_before_its_first_row(
     make_writer: MakeWriter, resume: Resume, tmp_path: Path
 ) -> None:
@@ -296,6 +332,21 @@ def test_a_rewind_that_the_disk_refuses_leaves_the_run_as_it_was(
     writer.close()
     check(tmp_path / "run", range(50), list(range(50)))
     assert open_run(tmp_path / "run").attempts == ()
+
+
+def test_a_rewind_into_a_damaged_chunk_is_refused_and_changes_nothing(
+    make_writer: MakeWriter, resume: Resume, tmp_path: Path
+) -> None:
+    first = make_writer()
+    write(first, range(40))
+    first.close()
+    chunk = tmp_path / "run" / "rank00000" / "data.zarr" / "fast" / "write_rms" / "c.0.0"
+    chunk.write_bytes(chunk.read_bytes()[:5])
+    with pytest.raises(CorruptRun, match=r"damaged: a chunk file is 5 bytes long") as error:
+        resume(step=10)
+    assert str(tmp_path / "run") in str(error.value)
+    run = open_run(tmp_path / "run")
+    assert (run.attempts, run["loss"].values.tolist()) == ((), list(range(40)))
 
 
 def test_streams_that_a_resume_adds_begin_empty(

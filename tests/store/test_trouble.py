@@ -18,6 +18,8 @@ import pytest
 import xarray as xr
 
 from depthscope.store import ArraySpec, RunWriter, StreamSpec, open_run
+from depthscope.store.files import replace_file
+from depthscope.store.trouble import Trouble
 from tests.store.runs import LAYERS, MakeWriter, fast, outline, slow
 
 WIDE = 256
@@ -292,6 +294,33 @@ def test_logs_that_are_deleted_begin_again(make_writer: MakeWriter, tmp_path: Pa
     wait_until(lambda: open_run(tmp_path / "run").rows("fast") == 30)
     writer.close()
     assert open_run(tmp_path / "run")["loss"].values.tolist() == list(range(30))
+
+
+def test_a_file_that_cannot_be_replaced_leaves_nothing_that_takes_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("depthscope.store.files.os.replace", refuse)
+        with pytest.raises(OSError, match="No space"):
+            replace_file(tmp_path / "chunk", b"content", fsync=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_warning_as_long_as_trouble_lasts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    trouble = Trouble(tmp_path)
+    said = []
+    for number in (errno.ENOSPC, errno.EACCES, errno.ENOSPC):
+        trouble.met(OSError(number, os.strerror(number)))
+        said.append(len(caplog.records))
+    trouble.over()
+    for number in (errno.ENOSPC, errno.EACCES):  # a disk at its limit comes and goes; another reason is news
+        trouble.met(OSError(number, os.strerror(number)))
+        trouble.over()
+        said.append(len(caplog.records))
+    assert said == [1, 1, 1, 1, 2]
 
 
 def test_a_run_cannot_be_made_where_nothing_can_be_written(
