@@ -39,12 +39,12 @@ def leftovers(path: Path, commit: Commit) -> list[Path]:
     return found
 
 
-def chunks_beyond(folder: Path, node: Mapping[str, Any], rows: int | None = None) -> list[Path]:
-    """Return an array's chunks that hold none of its first `rows` rows (default: of all that it has)."""
+def chunks_beyond(folder: Path, node: Mapping[str, Any]) -> list[Path]:
+    """Return an array's chunks that hold none of the rows that it has."""
     if node.get("node_type") != "array":
         return []
     size = int(node["chunk_grid"]["configuration"]["chunk_shape"][0])
-    count = int(node["shape"][0]) if rows is None else rows
+    count = int(node["shape"][0])
     return [chunk for number, chunk in chunks(folder) if number >= -(-count // size)]
 
 

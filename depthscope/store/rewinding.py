@@ -74,9 +74,8 @@ def rewind(
         rows.restart(starts[name], logs[name])
         flusher.rows_changed_from(name, keep[name], partial(stored_rows, snapshot, name))
         rows.delete_segments(rows.segment)
-    for path, node in commit.nodes.items():
-        if path.partition("/")[0] in keep and _has_rows(node):
-            remove(chunks_beyond(store / path, node, keep[path.partition("/")[0]]))
+    for path, node in read_commit(store).nodes.items():
+        remove(chunks_beyond(store / path, node))
     return True
 
 

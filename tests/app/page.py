@@ -39,7 +39,7 @@ class AppPage:
         self.page = page
         self.troubles: list[str] = []
         page.on("console", lambda message: self._tell(message.type == "error", f"console: {message.text}"))
-        page.on("pageerror", lambda error: self._tell(True, f"page: {error}"))
+        page.on("pageerror", lambda error: self._tell(True, f"page: {error} {error.stack}"))
         page.on("request", lambda request: self._tell(_leaves(request.url), f"left: {request.url}"))
 
     def _tell(self, bad: bool, text: str) -> None:

@@ -27,7 +27,7 @@ def test_runs_of_one_name_are_told_apart_wherever_they_are_named(
     assert [cell.strip() for cell in cells] == NAMES
     page.page.get_by_role("link", name="Depth profile").click()
     page.settle()
-    labels = page.page.locator("#overlay-profile .end-name").all_inner_texts()
+    labels = page.page.locator("#overlay-profile .end-label").all_text_contents()
     assert sorted(labels) == NAMES
     assert page.page.locator("#overlay-maps .map-title").all_inner_texts() == NAMES
     said = page.page.locator("#findings .sentence strong").all_text_contents()
@@ -42,7 +42,7 @@ def test_a_second_run_of_a_name_renames_the_first_on_the_page(
     assert page.page.locator(".run-name").all_inner_texts() == ["prenorm"]
     record(tmp_path / "tuesday" / "prenorm")
     page.until(
-        """(names) => JSON.stringify([...document.querySelectorAll("#overlay-profile .end-name")]
+        """(names) => JSON.stringify([...document.querySelectorAll("#overlay-profile .end-label")]
           .map((label) => label.textContent).sort()) === JSON.stringify(names)""",
         NAMES,
     )

@@ -155,7 +155,7 @@ def test_numbers_that_contradict_their_definitions_are_named(tmp_path: Path) -> 
 
 def test_a_folder_that_is_no_run(typed: Type, sound: Path) -> None:
     found = typed("check", sound.parent)
-    assert found.code == 1
+    assert found.code == 2
     assert f"depthscope check {sound}" in found.err
 
 

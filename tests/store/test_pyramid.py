@@ -277,7 +277,7 @@ def test_columns_are_exact_whatever_the_range_and_however_far_the_levels_are(
     if high == low:
         assert len(bins) == 0
         return
-    assert 2 * len(bins) >= min(columns, high - low)
+    assert 2 * len(bins) + 1 >= min(columns, high - low)
     assert edges[0] == low
     assert edges[-1] == high
     assert len(set(np.diff(edges)[1:-1].tolist())) <= 1
