@@ -21,13 +21,6 @@ def checked_model(model: nn.Module) -> nn.Module:
             "the model is compiled, and this version records eager code only: give the recorder the module itself "
             "and train it without torch.compile"
         )
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        ranks = torch.distributed.get_world_size()
-        if ranks > 1:
-            raise RuntimeError(
-                f"this version records one process and found {ranks} ranks; it refuses rather than record one "
-                "rank's numbers as if they were the run's"
-            )
     return model
 
 

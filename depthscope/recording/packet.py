@@ -24,3 +24,5 @@ class Packet:
     host_scalars: Mapping[str, float]
     low_precision: bool = False
     """Some activation was fp16 or bf16: checks of identities get the wider tolerance."""
+    stopped: str = ""
+    """Instead of a row: this rank's recording has ended, for this reason."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from depthscope.probes import Probe
+from depthscope.probes import Gradient, Probe
 from depthscope.quantities import QUANTITIES, DepthLayout, Mask, Quantity, reachable
 from depthscope.store import ArraySpec, StreamSpec
 
@@ -56,8 +56,10 @@ def absent(probes: Sequence[Probe], layout: DepthLayout) -> dict[str, str]:
     }
 
 
-def streams(probes: Sequence[Probe], layout: DepthLayout, every: Mapping[str, int]) -> list[StreamSpec]:
-    """Return the streams with every array that some entry of this model can reach."""
+def streams(
+    probes: Sequence[Probe], layout: DepthLayout, every: Mapping[str, int], ranks: int = 1
+) -> list[StreamSpec]:
+    """Return the streams with every array that some entry of this model can reach, merged over `ranks`."""
     sizes, missing = _sizes(layout), absent(probes, layout)
     by_probe = {name for probe in probes for name in probe.quantities}
     specs = []
@@ -75,15 +77,19 @@ def streams(probes: Sequence[Probe], layout: DepthLayout, every: Mapping[str, in
             specs.append(
                 StreamSpec(
                     name=stream,
-                    arrays=tuple(_array(quantity, sizes) for quantity in recorded),
+                    arrays=tuple(_array(quantity, sizes, ranks) for quantity in recorded),
                     every=every[stream],
                 )
             )
     return [*specs, *(StreamSpec(name=name) for name in NAMED_BY_THE_USER)]
 
 
-def _array(quantity: Quantity, sizes: Mapping[str, int]) -> ArraySpec:
+def _array(quantity: Quantity, sizes: Mapping[str, int], ranks: int) -> ArraySpec:
     attributes: dict[str, Any] = dict(quantity.attributes())
+    if ranks > 1:
+        attributes["ranks"] = ranks
+        if quantity.name in Gradient.quantities:
+            attributes["rank_factor"] = 1 / ranks  # each rank's backward knows its own mean loss only
     exact = quantity.units in ("tokens", "bytes") and not quantity.dims
     return ArraySpec(
         name=quantity.name,
