@@ -7,7 +7,7 @@ from depthscope.anatomy.finding import Check
 from depthscope.anatomy.groups import parameter_groups
 from depthscope.anatomy.layout import layout_of
 from depthscope.anatomy.ports import port_value
-from depthscope.anatomy.wrappers import unwrap
+from depthscope.anatomy.wrappers import is_sharded, unwrap
 
 __all__ = [
     "Anatomy",
@@ -15,6 +15,7 @@ __all__ = [
     "Candidate",
     "Check",
     "inspect_model",
+    "is_sharded",
     "layout_of",
     "parameter_groups",
     "port_value",

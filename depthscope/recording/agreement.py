@@ -24,12 +24,14 @@ def schema(
 ) -> dict[str, Any]:
     """Return, under the words an error uses for it, what must be the same on all ranks."""
     return {
-        "the number of sublayers": layout.layers,
+        "its design": axis.design,
+        "its sublayers": layout.layer_names,
         "its depth axis": repr(axis),
         "its layout": repr(layout),
         "its parameters": tuple(parameters),
         "its probes": tuple((probe.name, tuple(sorted(probe.merges.items()))) for probe in probes),
-        "every": {stream: repr(schedule) for stream, schedule in every.items()},
+        "every": {stream: schedule.every for stream, schedule in every.items()},
+        "dense_until": {stream: schedule.dense_until for stream, schedule in every.items()},
     }
 
 

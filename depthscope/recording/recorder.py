@@ -46,7 +46,7 @@ from depthscope.recording.session import (
     Session,
     close_at_exit,
 )
-from depthscope.recording.shards import contribution, local, norm_share
+from depthscope.recording.shards import contribution, local, norm_share, stored_parameters
 from depthscope.recording.strict import strict
 from depthscope.recording.values import Value, token_positions
 from depthscope.store import refuse_existing_rows
@@ -143,7 +143,7 @@ class Recorder:
         self._alone_among_ranks = False
         """torch.distributed was initialised after attaching."""
         self._recording_seconds: float | None = None
-        parameters = dict(self._inner.named_parameters())
+        parameters = stored_parameters(self._inner)
         self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients)
         if self._anatomy.settled:
             self._open_session()

@@ -45,7 +45,7 @@ from depthscope.recording.ranks import Ranks, agreed
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
 from depthscope.recording.sending import Sending
-from depthscope.recording.shards import Keys, everybodys_share, holders, local_parameters
+from depthscope.recording.shards import Keys, everybodys_share, holders, local_parameters, stored_parameters
 from depthscope.recording.values import Value, split
 from depthscope.store import RunWriter, StreamSpec
 
@@ -128,7 +128,7 @@ class Session:
             parameters = local_parameters(model)
             self.observer = Observer(axis, (*shown, *checks), parameters)
             agreement.same |= schema(axis, self.layout, shown, every, parameters)
-            agreement.own = own_keys(axis, dict(model.named_parameters()))
+            agreement.own = own_keys(axis, stored_parameters(model))
         keys = keys_of_all(agreement.everyone)
         rank = ranks.rank if ranks is not None else 0
         shared = holders(keys["parameters"], rank)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,17 +11,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from depthscope.anatomy import is_sharded
+
 Keys = npt.NDArray[np.int64]
 
 EMPTY = -1
 """The key of a shard with nothing in it: it needs no rank to bring it."""
-
-
-def is_sharded(value: Any) -> bool:
-    """Whether `value` is a DTensor."""
-    # Not imported for the test: whoever has a DTensor has loaded its module.
-    module = sys.modules.get("torch.distributed.tensor")
-    return module is not None and isinstance(value, module.DTensor)
 
 
 def local(tensor: Tensor) -> Tensor:
@@ -96,6 +90,17 @@ class LocalParameter:
         return part
 
 
+def stored_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the parameters of `model` (unwrapped) by name, as the optimizer has them.
+
+    FSDP2 puts whole parameters in the place of the sharded ones during a forward, and leaves the root's there.
+    """
+    sharded = {
+        id(whole): each.sharded_param for each in _managed(model) if (whole := _whole(each)) is not None
+    }
+    return {name: sharded.get(id(parameter), parameter) for name, parameter in model.named_parameters()}
+
+
 def local_parameters(model: nn.Module) -> dict[str, Any]:
     """Return the parameters of `model` (unwrapped) by name, the sharded ones as `LocalParameter`.
 
@@ -109,7 +114,7 @@ def local_parameters(model: nn.Module) -> dict[str, Any]:
         )
     managed = {id(each.sharded_param): each for each in _managed(model)}
     found: dict[str, Any] = {}
-    for name, parameter in model.named_parameters():
+    for name, parameter in stored_parameters(model).items():
         if not is_sharded(parameter):
             found[name] = parameter
             continue
@@ -186,10 +191,15 @@ def _managed(model: nn.Module) -> list[Any]:
     return found
 
 
+def _whole(kept: Any) -> nn.Parameter | None:
+    """Return what stands in for a sharded parameter in a forward; None before the first."""
+    whole: nn.Parameter | None = getattr(kept, "_unsharded_param", None)
+    return whole
+
+
 def _waiting(kept: Any) -> Callable[[], bool]:
     def waits() -> bool:
-        unsharded = getattr(kept, "_unsharded_param", None)
-        summed = getattr(kept, "unsharded_accumulated_grad", None)
-        return summed is not None or getattr(unsharded, "grad", None) is not None
+        whole = _whole(kept)
+        return kept.unsharded_accumulated_grad is not None or (whole is not None and whole.grad is not None)
 
     return waits
