@@ -10,7 +10,6 @@ import pytest
 from tests.ranks.launching import launch, launch_without_watch
 
 TWO = (
-    "late/foreign/none",
     "one_step/prenorm/ddp",
     "one_step/block-attnres:S=3/ddp",
     "one_step/foreign/ddp",
@@ -27,6 +26,9 @@ TWO = (
     "unchanged/block-attnres:S=3/ddp",
     "unchanged/foreign/fsdp",
     "unchanged/block-attnres:S=3/fsdp",
+)
+TROUBLES = (
+    "late/foreign/none",
     "unused/foreign/ddp",
     "early/prenorm/ddp",
     "failed/prenorm/ddp",
@@ -49,9 +51,16 @@ THREE = (
 
 @pytest.fixture(scope="session")
 def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every scenario on two ranks; returns the folder that holds what they left."""
+    """Launch two ranks; return the folder that holds what they left."""
     folder = tmp_path_factory.mktemp("two")
     launch(2, list(TWO), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("troubled")
+    launch(2, list(TROUBLES), folder)
     return folder
 
 

@@ -41,7 +41,9 @@ def main(folder: Path, wanted: list[str]) -> None:
         name, design, how = each.split("/")
         scenario = getattr(recordings, name, None) or getattr(troubles, name)
         if not dist.is_initialized() and name != "late":
-            dist.init_process_group("gloo", init_method=os.environ.get("RENDEZVOUS", "env://"))
+            rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+            rendezvous = os.environ.get("RENDEZVOUS", "env://")
+            dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=world)
         label = each.replace("/", "-")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

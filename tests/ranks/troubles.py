@@ -126,7 +126,7 @@ def late(design: str, how: str, path: Path) -> dict[str, Any]:
             time.sleep(0.01)
         try:
             _recorder(model, folder, optimizer=optimizer)
-        except OSError as error:
+        except ValueError as error:
             said = f"{type(error).__name__}: {error}"
             folder = path / "other"
     recorder = _recorder(model, folder, optimizer=optimizer)
