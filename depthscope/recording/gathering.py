@@ -61,10 +61,7 @@ class Gathering:
                 self._early[rank] = message
                 dropped = self._dropped.setdefault(rank, [])
                 dropped.append(step)
-                self._absent(
-                    rank,
-                    f"gave nothing to {len(dropped)} rows, the last of them {step}; they hold the other ranks'",
-                )
+                self._absent(rank, f"dropped {len(dropped)} rows, which lack its numbers, row {step} last")
                 return None
             # An older row, which was dropped here.
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -68,13 +69,16 @@ class Receiver:
         self._came: queue.SimpleQueue[Message | Lost] = queue.SimpleQueue()
         self._deadline: float | None = None
         self._stuck = False
-        self._thread = threading.Thread(target=self._run, name=f"depthscope receive {name}", daemon=True)
-        self._thread.start()
+        self._name = f"depthscope receive {name}"
+        self._thread: threading.Thread | None = None
 
     def __call__(self, rank: int) -> Message:
         """Return the next message of `rank`. Raises `Lost`."""
         if self._stuck:
             raise Lost("the recording was closed before it came")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
         self._asked.put(rank)
         while True:
             try:
@@ -107,4 +111,6 @@ class Receiver:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].split("This is typically")[0].strip()
+    """Return what gloo says, without its source file and its jokes."""
+    line = str(error).splitlines()[0].split("This is typically")[0]
+    return re.sub(r"^\[\S+:\d+\] ", "", line).strip(" .")

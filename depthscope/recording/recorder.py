@@ -367,8 +367,8 @@ class Recorder:
     def _note_norm_before(self) -> None:
         gradients, session = self._optimizers.gradients(), self._session
         if gradients and session is not None:
-            self._norm_before = contribution(gradients, session.held_by)
-            self._norm_facts = session.norm_share
+            self._norm_before = contribution(gradients, session.link.held_by)
+            self._norm_facts = session.link.norm_share
 
     def _end_step(
         self,

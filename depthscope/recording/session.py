@@ -7,7 +7,6 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,25 +28,21 @@ from depthscope.probes import (
     ParameterGradient,
     Probe,
     ResidualCheck,
-    SiteKind,
 )
 from depthscope.quantities import DepthLayout
 from depthscope.recording import hooks
 from depthscope.recording.agreement import keys_of_all, own_keys, schema
 from depthscope.recording.assemble import Assembler
-from depthscope.recording.gathering import Gathering
 from depthscope.recording.handover import Handover
 from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
-from depthscope.recording.rank_messages import Receiver, receive, send
-from depthscope.recording.rank_rows import MergedRow
+from depthscope.recording.rank_link import RankLink
 from depthscope.recording.ranks import Ranks, agreed
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
-from depthscope.recording.sending import Sending
-from depthscope.recording.shards import Keys, everybodys_share, holders, local_parameters, stored_parameters
+from depthscope.recording.shards import local_parameters, stored_parameters
 from depthscope.recording.values import Value, split
-from depthscope.store import RunWriter, StreamSpec
+from depthscope.store import RunWriter
 
 CLOSING_SECONDS = 60.0
 """How long `close` waits for ranks that neither end their recording nor die."""
@@ -115,7 +110,6 @@ class Session:
         guard: hooks.Guard,
         ranks: Ranks | None = None,
     ) -> None:
-        self.ranks = ranks
         with agreed(ranks, "find the depth axis") as agreement:
             axis = anatomy.axis
             if axis is None:
@@ -130,12 +124,6 @@ class Session:
             agreement.same |= schema(axis, self.layout, shown, every, parameters)
             agreement.own = own_keys(axis, stored_parameters(model))
         keys = keys_of_all(agreement.everyone)
-        rank = ranks.rank if ranks is not None else 0
-        shared = holders(keys["parameters"], rank)
-        whole = bool((keys["parameters"] == 0).all())
-        self.held_by = dict.fromkeys(parameters, 1) if whole else dict(zip(parameters, shared, strict=True))
-        """How many ranks hold the same part of each parameter; 1 where every rank holds all of them."""
-        self.norm_share = {} if whole or ranks is None else everybodys_share(ranks.rank, ranks.world)
         self.every = every
         self.missing = absent(shown, self.layout)
         self.error: Exception | None = None
@@ -148,7 +136,19 @@ class Session:
         self.due_streams = frozenset(spec.name for spec in specs) & set(every)
         shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
         self.recorded = tuple(shapes)
-        self.writer, self._gathering = self._open(description, specs, keys)
+        self.link = RankLink(
+            ranks, keys, tuple(parameters), description.name, self._absent, self.warnings.append
+        )
+        with agreed(ranks, "create the run"):
+            self.writer = self.link.sending or RunWriter.create(
+                description.path,
+                name=description.name,
+                config=description.config,
+                tags=description.tags,
+                layout=self.layout,
+                streams=specs,
+                versions={"torch": torch.__version__},
+            )
         self.writer.annotate("found_by", anatomy.found_by)
         self.writer.annotate("notes", list(anatomy.notes))
         self.writer.annotate("missing", self.missing)
@@ -159,34 +159,11 @@ class Session:
             self.writer,
             self._withdraw,
             self._count,
-            *([self._to_all] if ranks else []),
+            self.link.gather,
         )
-        self.handover = Handover(self._consume, description.name, self._last)
+        self.handover = Handover(self._consume, description.name, self.link.part)
         self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard)
         close_at_exit(self)
-
-    def _open(
-        self, description: RunDescription, specs: Sequence[StreamSpec], keys: Mapping[SiteKind, Keys]
-    ) -> tuple[RunWriter | Sending, Gathering | None]:
-        """Return what the rows go into, and what gathers them from other ranks."""
-        ranks = self.ranks
-        if ranks is not None and not ranks.writes:
-            with agreed(ranks, "create the run"):
-                return Sending(partial(send, ranks.group), self.warnings.append), None
-        with agreed(ranks, "create the run"):
-            writer = RunWriter.create(
-                description.path,
-                name=description.name,
-                config=description.config,
-                tags=description.tags,
-                layout=self.layout,
-                streams=specs,
-                versions={"torch": torch.__version__},
-            )
-        if ranks is None:
-            return writer, None
-        receiver = Receiver(partial(receive, ranks.group), description.name)
-        return writer, Gathering(ranks.world, keys, receiver, self._absent, self.warnings.append)
 
     # --- the training thread ----------------------------------------------------------------------------
 
@@ -211,7 +188,7 @@ class Session:
 
     def submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
         """Hand over values under the user's own names; with several ranks those of rank 0 are kept."""
-        if isinstance(self.writer, Sending):
+        if self.link.sending is not None:
             return
         on_device, on_host = split(values)
         packet = Packet(
@@ -230,7 +207,7 @@ class Session:
     def stop(self, reason: str) -> None:
         """Note that the recording ends before the training does."""
         self.writer.annotate("stopped", reason)
-        if isinstance(self.writer, Sending):
+        if self.link.sending is not None:
             packet = Packet(stream_rows=frozenset(), step=-1, host_scalars={}, stopped=reason)
             self.handover.submit(packet, torch.empty(0))
 
@@ -240,9 +217,7 @@ class Session:
         Other ranks are waited for during `patience` seconds at most.
         """
         self.detach()
-        if not self.handover.close(patience if self.ranks else None) and self._gathering is not None:
-            self._gathering.finish_by(1.0)
-            self.handover.close()
+        self.link.close(self.handover, patience)
         if 0 < self._rows < SILENT_AFTER:
             self._name_empty_quantities()
         self.writer.close()
@@ -261,31 +236,17 @@ class Session:
 
     def _consume(self, packet: Packet, flat: Array) -> None:
         try:
-            if packet.stopped and isinstance(self.writer, Sending):
-                self.writer.end(packet.stopped)
+            if packet.stopped and self.link.sending is not None:
+                self.link.sending.end(packet.stopped)
                 return
             self._assemble(packet, flat)
-            if "fast" in packet.stream_rows and not isinstance(self.writer, Sending):
+            if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
                 if self._rows == SILENT_AFTER:
                     self._name_silent_sites()
                     self._name_empty_quantities()
         except Exception as error:  # noqa: BLE001 - said, or raised, by the training thread
             self.error = self.error or error
-
-    def _to_all(self, row: MergedRow) -> MergedRow | None:
-        """Make this rank's row that of all ranks, or give it away."""
-        if isinstance(self.writer, Sending):
-            self.writer(row)
-            return None
-        return row if self._gathering is None else self._gathering(row)
-
-    def _last(self) -> None:
-        """Part from the other ranks."""
-        if isinstance(self.writer, Sending):
-            self.writer.end()
-        elif self._gathering is not None:
-            self._gathering.until_end()
 
     def _absent(self, rank: int, reason: str) -> None:
         self._say_missing({f"rank {rank}": reason})

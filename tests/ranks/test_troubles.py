@@ -50,7 +50,7 @@ def test_a_site_that_one_rank_leaves_out_counts_with_the_tokens_of_the_other(tro
     del without.tower[2]
     first, second = row_of(whole, *batch_of(0)), row_of(without, *batch_of(1))
     skipped, kept = [4, 5], [0, 1, 2, 3, 6, 7]
-    for name in ("write_rms", "write_ratio", "abs_max", "grad_read_rms"):
+    for name in ("write_rms", "write_logrms", "write_ratio"):
         np.testing.assert_allclose(row[name][skipped], first[name][skipped], rtol=1e-5, err_msg=name)
     for name in ("write_rms", "state_rms", "grad_write_rms"):
         both = np.sqrt((first[name][kept] ** 2 + second[name] ** 2) / 2)
@@ -91,7 +91,7 @@ def test_a_row_that_one_rank_drops_holds_the_others(troubled: Path) -> None:
     both_ranks(rows[0], 0)
     only_rank_zero(rows[1], 10)
     both_ranks(rows[2], 20)
-    assert "gave nothing to 1 rows, the last of them 1" in left["missing"]["rank 1"]
+    assert "dropped 1 rows, which lack its numbers, row 1 last" in left["missing"]["rank 1"]
 
 
 def test_closing_does_not_wait_for_a_rank_that_hangs(troubled: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_killed_rank_ends_its_part_with_one_warning(killed: tuple[Path, list[i
     wanted = row_of(trained("prenorm"), *together([batch_of(10), batch_of(11)]))
     compare(rows[1], {name: wanted[name] for name in FORWARD})
     only_rank_zero(rows[4], 40)
-    assert "Connection closed by peer" in left["missing"]["rank 1"]
+    assert left["missing"]["rank 1"].startswith("was lost before row 2 came: ")
     assert len(left["losses"]) == 5
     assert len(left["warnings"]) == 1
     assert left["seconds"] < 60
