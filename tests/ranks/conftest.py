@@ -35,6 +35,7 @@ TROUBLES = (
     "dropped/prenorm/ddp",
     "stuck/prenorm/none",
     "disagreeing/foreign/none",
+    "refused/foreign/none",
     "alone/prenorm/none",
     "destroyed/prenorm/ddp",
 )
@@ -47,6 +48,7 @@ THREE = (
     "accumulated/narrow/fsdp",
     "accumulated/foreign/ddp",
 )
+FOUR = ("one_step/narrow/hsdp", "accumulated/prenorm/hsdp")
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +74,13 @@ def three_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def four_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("four")
+    launch(4, list(FOUR), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
     """Rank 1 killed under way; returns the folder and the exit codes."""
     folder = tmp_path_factory.mktemp("killed")
@@ -81,4 +90,4 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
 @pytest.fixture
 def on_ranks(request: pytest.FixtureRequest) -> Callable[[int], Path]:
     """Return the folder of a world size, launching it the first time."""
-    return lambda world: request.getfixturevalue({2: "two_ranks", 3: "three_ranks"}[world])
+    return lambda world: request.getfixturevalue({2: "two_ranks", 3: "three_ranks", 4: "four_ranks"}[world])

@@ -19,13 +19,16 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "DE
 
 
 def launch(world: int, scenarios: list[str], folder: Path) -> None:
-    """Run the scenarios one after the other on `world` ranks of torchrun."""
+    """Run the scenarios one after the other on `world` ranks."""
+    torchrun(world, "-m", "tests.ranks.on_ranks", str(folder), *scenarios)
+
+
+def torchrun(world: int, *command: str) -> None:
     launcher = _start(
-        *("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"),
-        *("-m", "tests.ranks.on_ranks", str(folder), *scenarios),
+        *("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}", *command),
         environment=ENVIRONMENT,
     )
-    printed = _wait_for(launcher, str(scenarios))
+    printed = _wait_for(launcher, str(command))
     assert launcher.returncode == 0, printed[-6000:]
 
 

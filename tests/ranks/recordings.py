@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -20,9 +21,11 @@ EVERY = {"fast": 1, "slow": 1}
 
 
 def wrapped(model: nn.Module, how: str, **options: Any) -> nn.Module:
-    """Return the model as data parallelism takes it."""
+    """Return the model as data parallelism takes it; ``hsdp`` is two replicas of two shards."""
     if how == "ddp":
         return DistributedDataParallel(model, **options)
+    if how == "hsdp":
+        options["mesh"] = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
     for block in getattr(model, "tower", None) or model.layers:
         fully_shard(block, **options)
     fully_shard(model, **options)
@@ -78,9 +81,9 @@ def accumulated(design: str, how: str, path: Path) -> dict[str, Any]:
     with Recorder(model, path, optimizer=optimizer, every=EVERY) as recorder:
         for micro in range(2):
             last = micro == 1
-            if how == "fsdp":
+            if how != "ddp":
                 model.set_requires_gradient_sync(last)
-            with nullcontext() if last or how == "fsdp" else model.no_sync():
+            with nullcontext() if last or how != "ddp" else model.no_sync():
                 loss = loss_of(model, *micro_batch_of(dist.get_rank(), micro)) / 2
                 loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), 0.05)

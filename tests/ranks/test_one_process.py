@@ -1,4 +1,4 @@
-"""Two and three ranks record what one process computes on the global batch, by a reference without a recorder."""
+"""Two, three and four ranks record what one process computes on the global batch, by a reference without a recorder."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 from depthscope.store import open_run
-from tests.ranks.conftest import THREE, TWO
+from tests.ranks.conftest import FOUR, THREE, TWO
 from tests.ranks.expected import compare, row_of
-from tests.ranks.launching import left_by
+from tests.ranks.launching import ROOT, left_by, torchrun
 from tests.ranks.models import batch_of, micro_batch_of, together, trained
 
 OnRanks = Callable[[int], Path]
 
 
 def scenarios(*names: str) -> list[tuple[int, str]]:
-    return [(n, each) for n, group in ((2, TWO), (3, THREE)) for each in group if each.split("/")[0] in names]
+    groups = {2: TWO, 3: THREE, 4: FOUR}
+    return [(n, each) for n, group in groups.items() for each in group if each.split("/")[0] in names]
 
 
 def row(folder: Path, scenario: str, step: int = 0) -> dict[str, Any]:
@@ -113,3 +114,12 @@ def test_what_is_stored_says_over_how_many_ranks(two_ranks: Path) -> None:
     assert run["state_rms"].attrs["ranks"] == 2
     assert "rank_factor" not in run["state_rms"].attrs
     np.testing.assert_allclose(run["loss"].values[0], expected("prenorm", 2)["loss"], rtol=1e-6)
+
+
+def test_the_example_records_on_several_ranks(tmp_path: Path) -> None:
+    script = ROOT / "examples" / "ddp_loop.py"
+    torchrun(2, str(script), str(tmp_path / "run"), "--steps", "5", "--shard")
+    run = open_run(tmp_path / "run")
+    assert (run.status, run["grad_norm"].step.values.tolist()) == ("finished", [0, 2, 4])
+    np.testing.assert_array_equal(run["loss_tokens"], 8 * 64)
+    assert np.isfinite(run["clip_coefficient"]).all()

@@ -140,6 +140,14 @@ def test_what_the_ranks_disagree_on_is_an_error_on_all(
     assert on_second in second[what]
 
 
+def test_other_ways_to_shard_are_refused_by_name(troubled: Path) -> None:
+    said = left_by(troubled, "refused/foreign/none")
+    assert said["tensor"].startswith(
+        "tower.1.beta.0.weight is sharded as (Shard(dim=0),), not by fully_shard"
+    )
+    assert "shard it with torch.distributed.fsdp.fully_shard" in said["flat"]
+
+
 def test_a_recorder_on_one_rank_alone_is_an_error_that_names_the_others(troubled: Path) -> None:
     said = left_by(troubled, "alone/prenorm/none")["said"]
     assert said.startswith("rank 1 made no Recorder within")

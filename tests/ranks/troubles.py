@@ -8,9 +8,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
+from depthscope.anatomy import inspect_model
 from depthscope.recording import Recorder, ranks
 from tests.ranks.models import batch_of, trained
 from tests.ranks.recordings import EVERY, step, still, wrapped
@@ -96,6 +101,22 @@ def disagreeing(design: str, how: str, path: Path) -> dict[str, Any]:
             _recorder(model, folder, **options)
         except (RuntimeError, OSError) as error:
             said[name] = f"{type(error).__name__}: {error}"
+        dist.barrier()
+    return said
+
+
+def refused(design: str, how: str, path: Path) -> dict[str, Any]:
+    """Parameters sharded in ways that are not recorded."""
+    tensor, flat = trained(design), trained(design)
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    parallelize_module(tensor.tower[1].beta, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    flat.tower[1] = FullyShardedDataParallel(flat.tower[1], device_id=torch.device("cpu"))
+    said = {}
+    for name, model in {"tensor": tensor, "flat": flat}.items():
+        try:
+            _recorder(model, path, example=None, anatomy=inspect_model(trained(design), batch_of(0)[0]))
+        except ValueError as error:
+            said[name] = str(error)
         dist.barrier()
     return said
 
