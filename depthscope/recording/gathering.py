@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from depthscope.probes import SiteKind
 from depthscope.recording.rank_messages import Lost, Message, Receiver
@@ -37,12 +38,12 @@ class Gathering:
 
     def until_end(self) -> None:
         """Take what the others still send, so that none waits for us, until each has ended its recording."""
-        for rank in list(self._listening):
-            while rank in self._listening:
-                self._early.pop(rank, None)
-                message = self._next(rank, "its end")
-                if message is not None and message.ends:
-                    del self._listening[rank]
+        self._early.clear()
+        for rank in self._listening:
+            with suppress(Lost):  # no row lacks anything of it
+                while not self._receive(rank).ends:
+                    pass
+        self._listening.clear()
         self._receive.close()
 
     def finish_by(self, seconds: float) -> None:

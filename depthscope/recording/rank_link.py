@@ -14,6 +14,11 @@ from depthscope.recording.ranks import Ranks
 from depthscope.recording.sending import Sending
 from depthscope.recording.shards import Keys, everybodys_share, holders
 
+CLOSING_SECONDS = 60.0
+"""How long `close` waits for ranks that neither end their recording nor die."""
+LEAVING_SECONDS = 2.0
+"""The same, where the script ends without it: an error on one rank must reach the launcher soon."""
+
 
 class RankLink:
     """Rank 0 gathers, every other rank sends."""
@@ -31,6 +36,7 @@ class RankLink:
         self.sending: Sending | None = None
         self._gathering: Gathering | None = None
         self._several = ranks is not None
+        self._leaving = False
         self.held_by = dict.fromkeys(parameters, 1)
         """How many ranks hold the same part of each parameter; 1 where every rank holds all of them."""
         self.norm_share: dict[str, float] = {}
@@ -56,13 +62,19 @@ class RankLink:
 
     def part(self) -> None:
         """On the drain thread, behind the last row: part from the other ranks."""
+        if self._leaving:
+            # The process is about to end, which the others notice. A thread that still waits in gloo then would
+            # abort it, and hide its exit code.
+            return
         if self.sending is not None:
             self.sending.end()
         elif self._gathering is not None:
             self._gathering.until_end()
 
-    def close(self, handover: Handover, patience: float) -> None:
-        """Consume what was handed over; wait for other ranks during `patience` seconds at most."""
+    def close(self, handover: Handover, *, leaving: bool) -> None:
+        """Consume what was handed over. Other ranks are waited for, but not for long: less when `leaving`."""
+        self._leaving = leaving
+        patience = LEAVING_SECONDS if leaving else CLOSING_SECONDS
         if not handover.close(patience if self._several else None) and self._gathering is not None:
             self._gathering.finish_by(1.0)
             handover.close()

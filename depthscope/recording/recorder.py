@@ -40,8 +40,6 @@ from depthscope.recording.report import Report
 from depthscope.recording.root_hooks import attach_root
 from depthscope.recording.schedule import Schedule, schedules
 from depthscope.recording.session import (
-    CLOSING_SECONDS,
-    LEAVING_SECONDS,
     RunDescription,
     Session,
     close_at_exit,
@@ -249,9 +247,9 @@ class Recorder:
         With several ranks every one closes: rank 0 writes what the others hand over until they do, and waits a
         minute at most for one that does not.
         """
-        self._close(CLOSING_SECONDS)
+        self._close(leaving=False)
 
-    def _close(self, patience: float) -> None:
+    def _close(self, *, leaving: bool) -> None:
         if self.closed or self._inert:
             return
         self.closed = True
@@ -259,7 +257,7 @@ class Recorder:
             handle.remove()
         if self._session is not None:
             self._guarded(self._submit_evaluation)
-            self._session.close(patience)
+            self._session.close(leaving=leaving)
             self._guarded(self._say_warnings)
         elif not self._failure:
             warnings.warn(
@@ -277,17 +275,17 @@ class Recorder:
     ) -> None:
         if kind is not None:
             self._note_stopped(kind.__name__)
-        self._close(CLOSING_SECONDS if kind is None else LEAVING_SECONDS)
+        self._close(leaving=kind is not None)
 
     def leave(self) -> None:
         """Close because the interpreter ends; an uncaught exception ended it if Python has printed one."""
         if getattr(sys, "last_value", None) is not None and not self.closed:
             self._note_stopped(type(sys.last_value).__name__)
-        self._close(LEAVING_SECONDS)
+        self._close(leaving=True)
 
     def _note_stopped(self, by: str) -> None:
         if self._session is not None and not self._inert:
-            self._session.stop(by)
+            self._session.writer.annotate("stopped", by)
 
     # --- the registry -----------------------------------------------------------------------------------
 

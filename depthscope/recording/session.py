@@ -44,11 +44,6 @@ from depthscope.recording.shards import local_parameters, stored_parameters
 from depthscope.recording.values import Value, split
 from depthscope.store import RunWriter
 
-CLOSING_SECONDS = 60.0
-"""How long `close` waits for ranks that neither end their recording nor die."""
-LEAVING_SECONDS = 2.0
-"""The same, where the script ends without it: an error on one rank must reach the launcher soon."""
-
 SILENT_AFTER = 3
 """Due steps after which a site that never fired, or fires no more, is named."""
 
@@ -211,20 +206,20 @@ class Session:
             packet = Packet(stream_rows=frozenset(), step=-1, host_scalars={}, stopped=reason)
             self.handover.submit(packet, torch.empty(0))
 
-    def close(self, patience: float = CLOSING_SECONDS) -> None:
+    def close(self, *, leaving: bool = False) -> None:
         """Write everything that was handed over and close the run. Safe to call twice.
 
-        Other ranks are waited for during `patience` seconds at most.
+        `leaving` says that the script ends: other ranks may be in trouble, and are not waited for long.
         """
         self.detach()
-        self.link.close(self.handover, patience)
+        self.link.close(self.handover, leaving=leaving)
         if 0 < self._rows < SILENT_AFTER:
             self._name_empty_quantities()
         self.writer.close()
 
     def leave(self) -> None:
         """Close because the interpreter ends and nobody else has."""
-        self.close(LEAVING_SECONDS)
+        self.close(leaving=True)
 
     def detach(self) -> None:
         """Remove our hooks and nobody else's."""
