@@ -42,8 +42,8 @@ def launch_without_watch(world: int, scenario: str, folder: Path) -> list[int]:
         )
         for rank in range(world)
     ]
-    printed = [_wait_for(process, scenario) for process in started]
-    assert started[0].returncode == 0, printed[0][-6000:]
+    for process in started:
+        print(_wait_for(process, scenario))
     return [process.returncode for process in started]
 
 

@@ -52,7 +52,7 @@ def main(folder: Path, wanted: list[str]) -> None:
         result["warnings"] = [str(each.message) for each in caught if "depthscope" in str(each.message)]
         with open(folder / f"{label}.{os.environ['RANK']}.pickle", "wb") as file:
             pickle.dump(result, file)
-        if dist.is_initialized() and name != "killed":
+        if dist.is_initialized() and name not in ("killed", "raised"):
             dist.barrier()
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from depthscope.store import open_run
 from tests.ranks.expected import compare, row_of
-from tests.ranks.launching import left_by
+from tests.ranks.launching import launch_without_watch, left_by
 from tests.ranks.models import ROWS, batch_of, together, trained
 from tests.recording.loops import TIME
 
@@ -115,6 +116,14 @@ def test_a_killed_rank_ends_its_part_with_one_warning(killed: tuple[Path, list[i
     assert len(left["losses"]) == 5
     assert len(left["warnings"]) == 1
     assert left["seconds"] < 60
+
+
+def test_an_error_on_one_rank_ends_it_with_its_own_exit_code(tmp_path: Path) -> None:
+    codes = launch_without_watch(2, "raised/prenorm/none", tmp_path)
+    assert codes == [1, 0]
+    run = open_run(tmp_path / "raised-prenorm-none")
+    assert run["loss_tokens"].values.tolist() == [2 * TOKENS, 2 * TOKENS]
+    assert run.notes["stopped"] == "KeyError"
 
 
 def test_rows_survive_a_process_group_destroyed_before_the_recorder_closes(troubled: Path) -> None:

@@ -189,3 +189,16 @@ def killed(design: str, how: str, path: Path) -> dict[str, Any]:
     recorder.close()
     seconds = time.monotonic() - started
     return {"missing": recorder.report().missing, "losses": losses, "seconds": seconds}
+
+
+def raised(design: str, how: str, path: Path) -> dict[str, Any]:
+    """An error of rank 0's own after two rows; rank 1 is through one step later."""
+    model = trained(design)
+    optimizer = still(model)
+    rank = dist.get_rank()
+    with _recorder(model, path, optimizer=optimizer) as recorder:
+        for place in range(3):
+            if (rank, place) == (0, 2):
+                raise KeyError("the script's own")
+            step(model, optimizer, recorder, 10 * place + rank)
+    return {}
