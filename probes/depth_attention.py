@@ -48,7 +48,7 @@ class DepthAttention:
             "source_square": "sum",
             "entropy": "sum",
             "largest": "sum",
-            "query": "max",
+            "query": "norm",
         }
     )
 

@@ -43,7 +43,7 @@ class ParameterGradient:
         "rest_grad_norm",
         "grad_norm",
     )
-    merges: ClassVar[Mapping[str, Merge]] = MappingProxyType({"norm": "max"})
+    merges: ClassVar[Mapping[str, Merge]] = MappingProxyType({"norm": "norm"})
 
     def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]:
         """Return ``norm`` [parameters], -1 for a parameter without a gradient: missing, neither 0 nor NaN.

@@ -14,7 +14,9 @@ from torch import Tensor
 from depthscope.probes.activation import Activation
 from depthscope.quantities import DepthLayout
 
-Merge = Literal["sum", "max", "min"]
+Merge = Literal["sum", "max", "min", "norm"]
+"""How the values of one moment become one. ``norm`` is for the L2 norm of a parameter or of its gradient: the
+largest within a rank, and across ranks the root of the sum of squares over the shards, each counted once."""
 SiteKind = Literal[
     "embedding",
     "final_read",
@@ -53,9 +55,10 @@ class Row:
     step: int
     layout: DepthLayout
     loss_tokens: float
-    """N: tokens that count in the loss over the whole optimizer step and all ranks."""
+    """N: tokens that count in the loss over the whole optimizer step, summed over all ranks."""
     loss_scale: float
-    """What activation gradients are divided by."""
+    """What activation gradients are divided by: the GradScaler's scale times the number of ranks, since the loss
+    is the mean of theirs and each backward knows only its own."""
     parameter_scale: float
     """What parameter gradients are divided by: 1 unless the optimizer unscales inside its kernel."""
     tokens: Mapping[str, Array]

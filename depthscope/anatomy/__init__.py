@@ -7,7 +7,7 @@ from depthscope.anatomy.finding import Check
 from depthscope.anatomy.groups import parameter_groups
 from depthscope.anatomy.layout import layout_of
 from depthscope.anatomy.ports import floating, follow, port_value, replaced
-from depthscope.anatomy.wrappers import unwrap
+from depthscope.anatomy.wrappers import is_sharded, unwrap
 
 __all__ = [
     "Anatomy",
@@ -17,6 +17,7 @@ __all__ = [
     "floating",
     "follow",
     "inspect_model",
+    "is_sharded",
     "layout_of",
     "parameter_groups",
     "port_value",

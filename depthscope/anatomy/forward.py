@@ -52,15 +52,19 @@ def observe(
     forward = _Forward(model, blocks, flags, told)
     parts, around = outer_parts(model, blocks)
     with shaken((model.get_submodule(path) for path in around), seed=2):
-        names = {
-            id(parameter): f"{path}.{name}".lstrip(".")
-            for path in around
-            for name, parameter in model.get_submodule(path).named_parameters(recurse=False)
-        }
-        # A part may be used without being called: position.weight[:time] is common.
-        names |= {id(parameter): path for path, module in parts.items() for parameter in module.parameters()}
+        names: dict[int, str] = {}
+
+        def name_parameters(*_: Any) -> None:
+            """Behind the hook in which a sharded model gathers its parameters: others take their places there."""
+            for path in around:
+                for name, parameter in model.get_submodule(path).named_parameters(recurse=False):
+                    names[id(parameter)] = f"{path}.{name}".lstrip(".")
+            # A part may be used without being called: position.weight[:time] is common.
+            for path, module in parts.items():
+                names.update((id(parameter), path) for parameter in module.parameters())
+
         try:
-            forward.attach(parts)
+            forward.attach(parts, name_parameters)
             with ParameterUse(names, forward.note):
                 model(*args, **kwargs)
         finally:
@@ -79,7 +83,8 @@ class _Forward:
         self._sampler: Sampler | None = None
         self._probing = False
 
-    def attach(self, parts: Mapping[str, nn.Module]) -> None:
+    def attach(self, parts: Mapping[str, nn.Module], begin: Callable[..., None]) -> None:
+        self._hook_before(self.model, begin)
         for module in self.model.modules():
             self._hook_before(module, self._count)
         for path, module in parts.items():

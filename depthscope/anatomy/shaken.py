@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from depthscope.anatomy.wrappers import is_sharded
+
 
 @contextmanager
 def shaken(modules: Iterable[nn.Module], *, seed: int) -> Iterator[None]:
@@ -34,6 +36,8 @@ def shaken(modules: Iterable[nn.Module], *, seed: int) -> Iterator[None]:
 
 def _hides(parameter: nn.Parameter) -> bool:
     if is_lazy(parameter) or not parameter.is_floating_point():
+        return False
+    if is_sharded(parameter):  # gathered before it is used, so another in its place would not be seen
         return False
     if parameter.numel() == 0 or parameter.is_meta:
         return False

@@ -36,3 +36,10 @@ def is_compiled_inside(model: nn.Module) -> bool:
         is_compiled(module) or getattr(module, "_compiled_call_impl", None) is not None
         for module in model.modules()
     )
+
+
+def is_sharded(value: object) -> bool:
+    """Whether `value` is a DTensor."""
+    # Not imported for the test: whoever has a DTensor has loaded its module.
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(value, module.DTensor)

@@ -13,15 +13,16 @@ class Interface(nn.Module):
     """(1 - sigmoid(alpha)) Pi x + sigmoid(alpha) M x, from width `inputs` to width `outputs`.
 
     Pi keeps the features both widths share: it cuts the rest, or fills up with zeros. M (`weight`, [outputs,
-    inputs]) starts with standard deviation 1 / sqrt(inputs); `gate` is alpha, a scalar. `gate` at the start is
-    given as sigmoid(alpha): 0 is exactly Pi, 1 exactly M, None leaves Pi and the gate out.
+    inputs]) starts with standard deviation 1 / sqrt(inputs); `gate` is alpha, [1] (`fully_shard` takes no
+    scalars). `gate` at the start is given as sigmoid(alpha): 0 is exactly Pi, 1 exactly M, None leaves Pi and the gate
+    out.
     """
 
     def __init__(self, inputs: int, outputs: int, *, gate: float | None, frozen: bool = False) -> None:
         super().__init__()
         self.outputs = outputs
         self.weight = nn.Parameter(torch.randn(outputs, inputs) / inputs**0.5, requires_grad=not frozen)
-        self.gate = None if gate is None else nn.Parameter(torch.tensor(logit(gate)))
+        self.gate = None if gate is None else nn.Parameter(torch.tensor([logit(gate)]))
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.autocast(device_type=x.device.type, enabled=False):

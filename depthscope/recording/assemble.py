@@ -11,8 +11,9 @@ import numpy.typing as npt
 from depthscope.probes import Array, Probe, Row
 from depthscope.quantities import QUANTITIES, DepthLayout
 from depthscope.recording.identities import mix_gap, write_gap
-from depthscope.recording.merge import MergePlan, positions_of
+from depthscope.recording.merge import MergePlan, by_probe, positions_of
 from depthscope.recording.packet import Packet
+from depthscope.recording.rank_rows import MergedRow
 
 TOLERANCE = 1e-3
 LOW_PRECISION_TOLERANCE = 2e-2
@@ -35,10 +36,14 @@ class Assembler:
         sink: Sink,
         withdraw: Callable[[str, str], None],
         count: Callable[[str, Array], None],
+        gather: Callable[[MergedRow], MergedRow | None] = lambda row: row,
     ) -> None:
-        """`shapes` holds the quantities of the store, with the shape of one row of each."""
+        """`shapes` holds the quantities of the store, with the shape of one row of each.
+
+        `gather` makes of this rank's row that of all ranks; None on a rank that gives its row away.
+        """
         self.probes, self.layout, self.shapes, self.sink = tuple(probes), layout, shapes, sink
-        self._withdraw, self._count = withdraw, count
+        self._withdraw, self._count, self._gather = withdraw, count, gather
         self.present: set[str] = set()
         """Arrays that have had a value, be it an infinite one."""
         self._plans: dict[tuple[int, ...], MergePlan] = {}
@@ -55,8 +60,25 @@ class Assembler:
             for stream in packet.stream_rows:
                 self.sink.append(stream, packet.step, known)
             return
+        tokens, widths = self._measure(packet)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            values = self._finish(packet, plan.merge(moments), known)
+            row = self._gather(
+                MergedRow(
+                    step=packet.step,
+                    moments=plan.merge(moments),
+                    tokens=tokens,
+                    widths=widths,
+                    known=known,
+                    low_precision=packet.low_precision,
+                    traced=bool(packet.traced),
+                )
+            )
+            if row is None:
+                return
+            values = self._finish(row)
+        self._write(packet, row, values)
+
+    def _write(self, packet: Packet, merged: MergedRow, values: Mapping[str, Any]) -> None:
         for stream in sorted(packet.stream_rows):
             row: dict[str, Any] = {
                 name: np.broadcast_to(value, self.shapes[name])
@@ -64,7 +86,7 @@ class Assembler:
                 if name in self.shapes and QUANTITIES[name].stream == stream
             }
             if stream == "fast":
-                row |= _whole_model(known, values)
+                row |= _whole_model(merged.known, values)
             self.present |= {name for name in row.keys() - self.present if not np.isnan(row[name]).all()}
             self.sink.append(stream, packet.step, row)
 
@@ -74,26 +96,25 @@ class Assembler:
             self._plans[key] = MergePlan(packet.visits, self.probes, self.layout)
         return self._plans[key]
 
-    def _finish(
-        self, packet: Packet, merged: Mapping[int, dict[str, Array]], known: Mapping[str, float]
-    ) -> dict[str, Any]:
-        tokens, widths = self._measure(packet)
+    def _finish(self, merged: MergedRow) -> dict[str, Any]:
+        known, tokens = merged.known, merged.tokens
         values: dict[str, Any] = {}
-        for index, moments in merged.items():
+        for index, moments in by_probe(merged.moments).items():
             row = Row(
-                step=packet.step,
+                step=merged.step,
                 layout=self.layout,
                 loss_tokens=known["loss_tokens"],
-                loss_scale=known.get("loss_scale", 1.0),
+                loss_scale=known.get("loss_scale", 1.0) * merged.ranks,
                 parameter_scale=known.get("parameter_scale", 1.0),
                 tokens=tokens[index],
-                width=widths[index],
+                width=merged.widths[index],
             )
             values |= self.probes[index].finish(moments, row)
-        tolerance = LOW_PRECISION_TOLERANCE if packet.low_precision else TOLERANCE
+        tolerance = LOW_PRECISION_TOLERANCE if merged.low_precision else TOLERANCE
         added, mixed = values.pop("residual_gap", None), values.pop("mix_gap", None)
-        if packet.traced:
-            added, mixed = write_gap(merged, self.layout), mix_gap(merged)
+        if merged.traced:
+            sums = by_probe(merged.moments)
+            added, mixed = write_gap(sums, self.layout), mix_gap(sums)
         self._check("layer", added, tolerance, "read + write does not give the state")
         self._check("target", mixed, tolerance, "the mixed sources do not give the read")
         for held in tokens:

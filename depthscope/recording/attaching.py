@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from depthscope.recording import registry
-from depthscope.store import holds_rows, refuse_existing_rows, refuse_writers
+from depthscope.store import holds_rows, refuse_existing_rows
 
 
 def checked_model(model: nn.Module) -> nn.Module:
@@ -17,13 +17,6 @@ def checked_model(model: nn.Module) -> nn.Module:
         raise TypeError(
             f"model is a {type(model).__name__}; expected the torch.nn.Module that the loop calls"
         )
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        ranks = torch.distributed.get_world_size()
-        if ranks > 1:
-            raise RuntimeError(
-                f"this version records one process and found {ranks} ranks; it refuses rather than record one "
-                "rank's numbers as if they were the run's"
-            )
     return model
 
 
@@ -61,8 +54,7 @@ def check_resume(resume: str, path: Path) -> None:
 
 
 def displace(model: nn.Module, path: Path) -> None:
-    """Close earlier recorders of this model or path; RunLocked when another process records there."""
+    """Close earlier recorders of this model or path."""
     for other in registry.displaced_by(model, path):
         other.close()
         print(f"depthscope: closed the earlier recorder of {other.path}, which this one replaces")
-    refuse_writers(path)

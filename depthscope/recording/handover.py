@@ -32,9 +32,12 @@ class Handover:
     thread waits for. Past `LIMIT_BYTES` under way, a packet is dropped and counted.
     """
 
-    def __init__(self, consume: Callable[[Packet, Array], None], name: str) -> None:
+    def __init__(
+        self, consume: Callable[[Packet, Array], None], name: str, last: Callable[[], None] = lambda: None
+    ) -> None:
+        """`last` is called on the thread when it ends."""
         self.dropped = 0
-        self._consume = consume
+        self._consume, self._last = consume, last
         self._queue: queue.SimpleQueue[_Sent | None] = queue.SimpleQueue()
         self._buffers: queue.SimpleQueue[Tensor] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -68,10 +71,11 @@ class Handover:
         with self._empty:
             return self._empty.wait_for(lambda: self._under_way == 0, timeout)
 
-    def close(self, timeout: float | None = None) -> None:
-        """Consume what is under way and end the thread."""
+    def close(self, timeout: float | None = None) -> bool:
+        """Consume what is under way and end the thread; False when `timeout` seconds did not suffice."""
         self._queue.put(None)
         self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def _pinned(self, length: int) -> Tensor:
         try:
@@ -94,3 +98,4 @@ class Handover:
                     self._bytes -= sent.length * sent.host.element_size()
                     self._under_way -= 1
                     self._empty.notify_all()
+        self._last()

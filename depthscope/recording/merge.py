@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from depthscope.probes import Array, Merge, Probe, Site
+from depthscope.probes import Array, Merge, Probe, Site, SiteKind
 from depthscope.quantities import DepthLayout
 
 Places: TypeAlias = npt.NDArray[np.intp]
@@ -26,10 +26,21 @@ class Visit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MergedMoment:
+    """One moment over all positions of its site kind; entries nobody visited are NaN and not `visited`."""
+
+    values: Array
+    visited: npt.NDArray[np.bool_]
+    rule: Merge
+    kind: SiteKind
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Target:
     """Where the numbers of one moment stand in the flat vector and in its array."""
 
     rule: Merge
+    kind: SiteKind
     shape: tuple[int, ...]
     found: Places
     put: Places
@@ -43,6 +54,7 @@ class MergePlan:
         found: defaultdict[tuple[int, str], list[Places]] = defaultdict(list)
         put: defaultdict[tuple[int, str], list[Places]] = defaultdict(list)
         shapes: dict[tuple[int, str], tuple[int, ...]] = {}
+        kinds: dict[tuple[int, str], SiteKind] = {}
         offset = 0
         for wanted in (0, 1):  # the scalars of all visits stand before the first vector
             for visit in visits:
@@ -56,6 +68,7 @@ class MergePlan:
                     extent = len(layout.source_names) if over_sources else numbers
                     positions = positions_of(site.kind, layout)
                     shapes[key] = (positions, extent) if size else (positions,)
+                    kinds[key] = site.kind
                     found[key].append(np.arange(offset, offset + numbers))
                     put[key].append(site.position * extent + columns)
                     offset += numbers
@@ -65,29 +78,46 @@ class MergePlan:
             destinations = np.concatenate(put[key])
             self.targets[key] = _Target(
                 rule=probes[key[0]].merges[key[1]],
+                kind=kinds[key],
                 shape=shapes[key],
                 found=np.concatenate(places),
                 put=destinations,
                 repeated=len(np.unique(destinations)) < len(destinations),
             )
 
-    def merge(self, flat: Array) -> dict[int, dict[str, Array]]:
-        """Return, for each probe that was visited, its merged moments; entries nobody visited are NaN."""
-        merged: dict[int, dict[str, Array]] = defaultdict(lambda: defaultdict(_nowhere))
-        for (probe, name), target in self.targets.items():
+    def merge(self, flat: Array) -> dict[tuple[int, str], MergedMoment]:
+        """Return, by probe and name, every moment that was left somewhere."""
+        merged = {}
+        for key, target in self.targets.items():
             array = np.full(target.shape, np.nan).reshape(-1)
+            visited = np.zeros(array.shape, dtype=bool)
+            visited[target.put] = True
             values = flat[target.found]
             if target.repeated:
                 array[target.put] = _START[target.rule]
-                _MERGE[target.rule].at(array, target.put, values)
+                MERGE[target.rule].at(array, target.put, values)
             else:
                 array[target.put] = values
-            merged[probe][name] = array.reshape(target.shape)
+            merged[key] = MergedMoment(
+                values=array.reshape(target.shape),
+                visited=visited.reshape(target.shape),
+                rule=target.rule,
+                kind=target.kind,
+            )
         return merged
 
 
-_START = {"sum": 0.0, "max": -np.inf, "min": np.inf}
-_MERGE: dict[Merge, np.ufunc] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+_START: dict[Merge, float] = {"sum": 0.0, "max": -np.inf, "min": np.inf, "norm": -np.inf}
+MERGE: dict[Merge, np.ufunc] = {"sum": np.add, "max": np.maximum, "min": np.minimum, "norm": np.maximum}
+"""How two values of one moment become one, within a rank and, but for norms, across ranks."""
+
+
+def by_probe(moments: Mapping[tuple[int, str], MergedMoment]) -> dict[int, dict[str, Array]]:
+    """Return the moments' values as each probe's `finish` takes them."""
+    values: dict[int, dict[str, Array]] = defaultdict(lambda: defaultdict(_nowhere))
+    for (probe, name), moment in moments.items():
+        values[probe][name] = moment.values
+    return values
 
 
 def _nowhere() -> Array:

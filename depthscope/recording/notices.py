@@ -20,6 +20,12 @@ ALL_POSITIONS = (
     "loss_tokens counts every position; where targets are masked, pass step(tokens=...), since the gradients per "
     "token are scaled by it"
 )
+RANK_ZERO_WRITES = "rank 0 writes the run; this rank hands its numbers to it"
+RANKS_CAME_LATER = (
+    "torch.distributed was initialised after the recorder was attached, so this run holds one process's tokens, and "
+    "its activation gradients are those of that process's own loss: make the recorder after init_process_group and "
+    "after the model is wrapped, on every rank"
+)
 NO_AXIS_YET = "the depth axis is found on the first training forward, which has not come yet"
 
 

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from depthscope.recording.shards import local_gradient
+
 _CALLERS = 8
 """Frames to look through for a GradScaler: its step is three or four calls away."""
 
@@ -51,17 +53,13 @@ class OptimizerReader:
         self.stepped, self.closure, self.parameter_scale = False, False, None
 
     def gradients(self, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Tensor]:
-        """Return the gradients present now, by parameter name: of one optimizer, or of the whole model."""
-        if optimizer is None:
-            mine = self.parameters.items()
-            return {name: p.grad for name, p in mine if p.grad is not None}
-        found = {}
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                name = self.names.get(id(parameter))
-                if name is not None and parameter.grad is not None:
-                    found[name] = parameter.grad
-        return found
+        """Return what this rank holds of the gradients, by name: of one optimizer, or of the whole model."""
+        mine: Iterable[tuple[str | None, nn.Parameter]] = self.parameters.items()
+        if optimizer is not None:
+            used = (parameter for group in optimizer.param_groups for parameter in group["params"])
+            mine = ((self.names.get(id(parameter)), parameter) for parameter in used)
+        read = ((name, local_gradient(parameter)) for name, parameter in mine if name is not None)
+        return {name: gradient for name, gradient in read if gradient is not None}
 
     def _before(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -96,10 +94,3 @@ def _calling_scaler() -> Any:
 def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     # Hooks of the optimizer class get the optimizer itself as the first positional argument.
     return any(callable(value) for value in (*args[1:], *kwargs.values()))
-
-
-def global_norm(gradients: Mapping[str, Tensor]) -> Tensor:
-    """Return the L2 norm over all gradients as a 0-dim fp32 tensor on their device."""
-    norms: Tensor = torch.stack(torch._foreach_norm(list(gradients.values()), 2, torch.float32))
-    norm: Tensor = torch.linalg.vector_norm(norms)
-    return norm

@@ -27,3 +27,5 @@ class Packet:
     """What compiled code added up: its numbers end the vector, each accumulator's sums and maxima, then two counts."""
     low_precision: bool = False
     """Some activation was fp16 or bf16: checks of identities get the wider tolerance."""
+    stopped: str = ""
+    """Instead of a row: this rank's recording has ended, for this reason."""

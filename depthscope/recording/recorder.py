@@ -26,14 +26,29 @@ from depthscope.recording.attaching import (
     displace,
 )
 from depthscope.recording.clock import Clock
-from depthscope.recording.notices import ALL_POSITIONS, NO_AXIS_YET, NO_FORWARD, NO_OPTIMIZER_STEP, Notices
-from depthscope.recording.optimizers import OptimizerReader, global_norm
+from depthscope.recording.notices import (
+    ALL_POSITIONS,
+    NO_AXIS_YET,
+    NO_FORWARD,
+    NO_OPTIMIZER_STEP,
+    RANK_ZERO_WRITES,
+    RANKS_CAME_LATER,
+    Notices,
+)
+from depthscope.recording.optimizers import OptimizerReader
+from depthscope.recording.ranks import agreed, meet, several_ranks
 from depthscope.recording.report import Report
 from depthscope.recording.root_hooks import attach_root
 from depthscope.recording.schedule import Schedule, schedules
-from depthscope.recording.session import RunDescription, Session, close_at_exit
+from depthscope.recording.session import (
+    RunDescription,
+    Session,
+    close_at_exit,
+)
+from depthscope.recording.shards import contribution, local, norm_share, stored_parameters
 from depthscope.recording.strict import strict
 from depthscope.recording.values import Value, token_positions
+from depthscope.store import refuse_writers
 
 
 class Scaler(Protocol):
@@ -47,7 +62,9 @@ class Recorder:
 
     Arguments:
         model: the module that the training loop calls.
-        path: folder of the run; created. See `resume` for one that already holds rows.
+            Among several ranks (DDP, ``fully_shard``): after it is wrapped, on every rank, after
+            ``init_process_group``.
+        path: folder of the run; created. See `resume` for one that already holds rows. Rank 0's counts.
         optimizer: one or several; parameter gradients are read at the moment of their step, as they use
             them. Without one, they are read in `step`, and are missing when ``zero_grad`` came before.
         scaler: the loop's GradScaler, so that gradients are recorded unscaled.
@@ -70,6 +87,12 @@ class Recorder:
     A row's number is the count of optimizer steps completed before it: row 0 shows the untrained model. Attach
     before the first training step. After attaching nothing raises into the training loop: a
     recording that fails ends with one warning (under ``DEPTHSCOPE_STRICT=1`` it raises).
+
+    With several ranks, rank 0 writes one run of the whole batch: statistics merge over all tokens of all ranks, the
+    loss is the mean of the ranks' losses, tokens are summed, parameter gradients are those after their reduction, and
+    activation gradients are those of that mean loss. What a loop hands in beside (learning rate, metrics, evaluation)
+    is rank 0's. The ranks talk on threads of their own; one that stops or dies leaves its numbers missing, and that
+    is said, but holds nobody up.
 
     Warning: `step` is the clock. Call it once per optimizer step, after ``optimizer.step()``.
     """
@@ -96,8 +119,16 @@ class Recorder:
         self.closed = False
         self._model, self._inner = checked_model(model), unwrap(model)
         self._every = schedules(every)
-        check_resume(resume, self.path)
+        optimizers = checked_optimizers(optimizer)
         displace(model, self.path)
+        self._ranks = meet()
+        with agreed(self._ranks, "attach") as agreement:
+            agreement.own = self.path
+            if self._ranks is None or self._ranks.writes:
+                refuse_writers(self.path)
+                check_resume(resume, self.path)
+            self._anatomy = anatomy if anatomy is not None else inspect_model(model, example)
+        self.path = agreement.everyone[0]
         self._description = RunDescription(
             path=self.path,
             name=name or self.path.name,
@@ -105,7 +136,6 @@ class Recorder:
             tags=tuple(tags),
             mantissa_bits=mantissa_bits,
         )
-        self._anatomy = anatomy if anatomy is not None else inspect_model(model, example)
         self._probes, self._scaler = probes, scaler
         self._session: Session | None = None
         self._arming = Arming(self._inner)
@@ -118,9 +148,12 @@ class Recorder:
         self._norm_before: Tensor | None = None
         self._evaluated: dict[str, Value] = {}
         self._tokens_given = False
+        self._norm_facts: dict[str, float] = {}
+        self._alone_among_ranks = False
+        """torch.distributed was initialised after attaching."""
         self._recording_seconds: float | None = None
-        parameters = dict(self._inner.named_parameters())
-        self._optimizers = OptimizerReader(checked_optimizers(optimizer), parameters, self._read_gradients)
+        parameters = stored_parameters(self._inner)
+        self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients)
         if self._anatomy.settled:
             self._open_session()
         self._handles: list[RemovableHandle] = [
@@ -146,11 +179,13 @@ class Recorder:
         """End an optimizer step: its row is handed over, and the next step begins.
 
         Arguments:
-            loss: mean loss over the step's tokens; a tensor stays on its device until the row is written.
+            loss: mean loss over the step's tokens on this rank; a tensor stays on its device until the row is
+                written.
             step: the number of this row, for loops that number steps themselves (gaps are fine).
-            tokens: tokens that count in the loss over the whole step. Default: positions of the first
-                tensor that the model was called with.
-            grad_norm: what ``clip_grad_norm_`` returned, the global norm before clipping.
+            tokens: tokens that count in the loss over the whole step, on this rank. Default: positions of the
+                first tensor that the model was called with. N is their sum over the ranks.
+            grad_norm: what ``clip_grad_norm_`` returned, the global norm before clipping; under FSDP2 a DTensor,
+                taken as it is.
             max_norm: the norm clipped to; with `grad_norm` it gives the clip coefficient.
             metrics: further numbers to keep with the run, under names of your own.
         """
@@ -173,7 +208,8 @@ class Recorder:
 
     @property
     def accepted_step(self) -> int | None:
-        """Newest step that would survive a kill now; None before the first row."""
+        """Newest step that would survive a kill now; None before the first row. Rank 0 writes: on another, the
+        newest that it has taken."""
         return None if self._session is None else self._session.writer.accepted_step
 
     def report(self) -> Report:
@@ -182,6 +218,10 @@ class Recorder:
         notes = [*anatomy.notes, *([self._failure] if self._failure else [])]
         if session is None and not self._failure:
             notes.append(NO_AXIS_YET)
+        if self._ranks is not None and not self._ranks.writes:
+            notes.append(RANK_ZERO_WRITES)
+        if self._alone_among_ranks:
+            notes.append(RANKS_CAME_LATER)
         if self._rows and not self._tokens_given:
             notes.append(ALL_POSITIONS)
         return Report(
@@ -217,7 +257,14 @@ class Recorder:
         self._arm()
 
     def close(self) -> None:
-        """Detach from the model and write everything. Safe to call twice; in a forked child it does nothing."""
+        """Detach from the model and write everything. Safe to call twice; in a forked child it does nothing.
+
+        With several ranks every one closes: rank 0 writes what the others hand over until they do, and waits a
+        minute at most for one that does not.
+        """
+        self._close(leaving=False)
+
+    def _close(self, *, leaving: bool) -> None:
         if self.closed or self._inert:
             return
         self.closed = True
@@ -225,7 +272,7 @@ class Recorder:
             handle.remove()
         if self._session is not None:
             self._guarded(self._submit_evaluation)
-            self._session.close()
+            self._session.close(leaving=leaving)
             self._guarded(self._say_warnings)
         elif not self._failure:
             warnings.warn(
@@ -243,13 +290,13 @@ class Recorder:
     ) -> None:
         if kind is not None:
             self._note_stopped(kind.__name__)
-        self.close()
+        self._close(leaving=kind is not None)
 
     def leave(self) -> None:
         """Close because the interpreter ends; an uncaught exception ended it if Python has printed one."""
         if getattr(sys, "last_value", None) is not None and not self.closed:
             self._note_stopped(type(sys.last_value).__name__)
-        self.close()
+        self._close(leaving=True)
 
     def _note_stopped(self, by: str) -> None:
         if self._session is not None and not self._inert:
@@ -277,6 +324,7 @@ class Recorder:
             self._probes,
             self._guarded,
             self._arming,
+            self._ranks,
         )
         close_at_exit(self)
 
@@ -308,7 +356,8 @@ class Recorder:
 
     def _begin_forward(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if self._session is None:
-            self._anatomy = self._anatomy.settle(self._inner, args, dict(kwargs))
+            with agreed(self._ranks, "find the depth axis on the first forward"):
+                self._anatomy = self._anatomy.settle(self._inner, args, dict(kwargs))
             self._open_session()
             self._arm()
         positions = token_positions(args, kwargs)
@@ -335,9 +384,10 @@ class Recorder:
             self._guarded(lambda: observer.see_parameter_gradients(gradients))
 
     def _note_norm_before(self) -> None:
-        gradients = self._optimizers.gradients()
-        if gradients:
-            self._norm_before = global_norm(gradients)
+        gradients, session = self._optimizers.gradients(), self._session
+        if gradients and session is not None:
+            self._norm_before = contribution(gradients, session.link.held_by)
+            self._norm_facts = session.link.norm_share
 
     def _end_step(
         self,
@@ -359,6 +409,9 @@ class Recorder:
             clock.saw_forward(0)
         if not clock.forwards and not self._failure:
             self._notices.say(NO_FORWARD)
+        if not self._rows and self._ranks is None and several_ranks():
+            self._alone_among_ranks = True
+            self._notices.say(RANKS_CAME_LATER)
         if session is not None:
             if session.observer.streams:
                 if not self._optimizers.optimizers:
@@ -366,11 +419,15 @@ class Recorder:
                 generations = session.observer.take(last_only=self._optimizers.closure)
                 if tokens is None:
                     step_tokens = sum(generation.positions for generation in generations)
+                if grad_norm is not None:
+                    self._norm_facts = norm_share(grad_norm)
+                    grad_norm = local(grad_norm) if isinstance(grad_norm, Tensor) else grad_norm
                 facts = self._facts(started, step_tokens) | {
                     **({"tokens": None} if unseen and tokens is None else {}),
                     "loss": loss,
                     "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
                     "max_norm": max_norm,
+                    **self._norm_facts,
                 }
                 session.submit_row(label, generations, self._notices.usable(facts))
                 self._rows += 1
@@ -379,6 +436,7 @@ class Recorder:
         clock.advance(label, given=step is not None, tokens=step_tokens, now=started)
         self._tokens_given |= tokens is not None
         self._norm_before = self._loss_scale = None
+        self._norm_facts = {}
         self._optimizers.forget()
         self._arm()
         self._say_warnings()
@@ -439,7 +497,7 @@ class Recorder:
             if self._session is not None:
                 self._session.observer.live = False
                 self._session.observer.streams = frozenset()
-                self._session.writer.annotate("stopped", self._failure)
+                self._session.stop(self._failure)
             self._notices.say(f"{self._failure}; training goes on")
 
 

@@ -46,7 +46,9 @@ class _Then(ModelHook):
 def attach_root(model: nn.Module, listener: ForwardListener, arming: Arming) -> list[RemovableHandle]:
     """Register the hooks on `model` and return their handles."""
     return [
-        model.register_forward_pre_hook(_Before(listener, arming), with_kwargs=True),
+        # First of all: a sharded root gathers its parameters in a hook of its own, and finding the depth axis calls
+        # the model once more.
+        model.register_forward_pre_hook(_Before(listener, arming), with_kwargs=True, prepend=True),
         model.register_forward_hook(_Then(listener.forward_completed, arming)),
         model.register_forward_hook(_Then(listener.after_forward, arming), always_call=True),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from depthscope.probes import Probe
+from depthscope.probes import Gradient, Probe
 from depthscope.quantities import QUANTITIES, DepthLayout, Mask, Quantity, reachable
 from depthscope.store import ArraySpec, StreamSpec
 
@@ -57,9 +57,14 @@ def absent(probes: Sequence[Probe], layout: DepthLayout) -> dict[str, str]:
 
 
 def streams(
-    probes: Sequence[Probe], layout: DepthLayout, every: Mapping[str, int], mantissa_bits: int | None = None
+    probes: Sequence[Probe],
+    layout: DepthLayout,
+    every: Mapping[str, int],
+    *,
+    mantissa_bits: int | None = None,
+    ranks: int = 1,
 ) -> list[StreamSpec]:
-    """Return the streams with every array that some entry of this model can reach.
+    """Return the streams with every array that some entry of this model can reach, merged over `ranks`.
 
     f4 arrays over the depth axis keep `mantissa_bits`; scalars keep all.
     """
@@ -80,15 +85,19 @@ def streams(
             specs.append(
                 StreamSpec(
                     name=stream,
-                    arrays=tuple(_array(quantity, sizes, mantissa_bits) for quantity in recorded),
+                    arrays=tuple(_array(quantity, sizes, mantissa_bits, ranks) for quantity in recorded),
                     every=every[stream],
                 )
             )
     return [*specs, *(StreamSpec(name=name) for name in NAMED_BY_THE_USER)]
 
 
-def _array(quantity: Quantity, sizes: Mapping[str, int], mantissa_bits: int | None) -> ArraySpec:
+def _array(quantity: Quantity, sizes: Mapping[str, int], mantissa_bits: int | None, ranks: int) -> ArraySpec:
     attributes: dict[str, Any] = dict(quantity.attributes())
+    if ranks > 1:
+        attributes["ranks"] = ranks
+        if quantity.name in Gradient.quantities:
+            attributes["rank_factor"] = 1 / ranks  # each rank's backward knows its own mean loss only
     exact = quantity.units in ("tokens", "bytes") and not quantity.dims
     dtype = "f2" if quantity.reach == "source" and quantity.units == "1" else "f8" if exact else "f4"
     return ArraySpec(

@@ -31,14 +31,18 @@ from depthscope.probes import (
 )
 from depthscope.quantities import DepthLayout
 from depthscope.recording import hooks
+from depthscope.recording.agreement import keys_of_all, own_keys, schema
 from depthscope.recording.arming import Arming
 from depthscope.recording.assemble import Assembler
 from depthscope.recording.handover import Handover
 from depthscope.recording.ledger import Ledger, expand
 from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
+from depthscope.recording.rank_link import RankLink
+from depthscope.recording.ranks import Ranks, agreed
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
+from depthscope.recording.shards import local_parameters, stored_parameters
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
 from depthscope.store import RunWriter, StreamSpec, holds_rows, jsonable
@@ -109,16 +113,22 @@ class Session:
         probes: Sequence[Probe] | None,
         guard: hooks.Guard,
         arming: Arming,
+        ranks: Ranks | None = None,
     ) -> None:
-        axis = anatomy.axis
-        if axis is None:
-            found = "; ".join(anatomy.notes) or "no forward was seen"
-            raise AnatomyError(f"no sublayer of the model can be recorded: {found}")
-        self.anatomy, self.axis = anatomy, axis
-        self.layout: DepthLayout = layout_of(axis, model)
-        shown = default_probes(axis, model) if probes is None else tuple(probes)
-        checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck())
-        self.observer = Observer(axis, (*shown, *checks), dict(model.named_parameters()), arming)
+        with agreed(ranks, "find the depth axis") as agreement:
+            axis = anatomy.axis
+            if axis is None:
+                found = "; ".join(anatomy.notes) or "no forward was seen"
+                raise AnatomyError(f"no sublayer of the model can be recorded: {found}")
+            self.anatomy, self.axis = anatomy, axis
+            self.layout: DepthLayout = layout_of(axis, model)
+            shown = default_probes(axis, model) if probes is None else tuple(probes)
+            checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck())
+            parameters = local_parameters(model)
+            self.observer = Observer(axis, (*shown, *checks), parameters, arming)
+            agreement.same |= schema(axis, self.layout, shown, every, parameters)
+            agreement.own = own_keys(axis, stored_parameters(model))
+        keys = keys_of_all(agreement.everyone)
         plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming)
         self._ledger = Ledger(plan.accumulators, arming)
         self.every = every
@@ -130,20 +140,36 @@ class Session:
         self._rows = 0
         self._silent_rows = np.zeros(self.layout.layers)
         steps = {stream: schedule.every for stream, schedule in every.items()}
-        specs = streams(shown, self.layout, steps, description.mantissa_bits)
+        specs = streams(
+            shown,
+            self.layout,
+            steps,
+            mantissa_bits=description.mantissa_bits,
+            ranks=ranks.world if ranks else 1,
+        )
         self.due_streams = frozenset(spec.name for spec in specs) & set(every)
         shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
         self.recorded = tuple(shapes)
-        self.writer = _writer(description, self.layout, specs)
-        self.resumes = self.writer.recovered is not None
+        self.link = RankLink(
+            ranks, keys, tuple(parameters), description.name, self._absent, self.warnings.append
+        )
+        with agreed(ranks, "create the run"):
+            self.writer = self.link.sending or _writer(description, self.layout, specs)
+        self.resumes = isinstance(self.writer, RunWriter) and self.writer.recovered is not None
         """Rows from the next one on may be there already, of a run that went further."""
         self.writer.annotate("found_by", anatomy.found_by)
         self.writer.annotate("notes", list(anatomy.notes))
         self.writer.annotate("missing", self.missing)
         self._assemble = Assembler(
-            self.observer.probes, self.layout, shapes, self.writer, self._withdraw, self._count
+            self.observer.probes,
+            self.layout,
+            shapes,
+            self.writer,
+            self._withdraw,
+            self._count,
+            self.link.gather,
         )
-        self.handover = Handover(self._consume, description.name)
+        self.handover = Handover(self._consume, description.name, self.link.part)
         self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard, plan.roles)
         close_at_exit(self)
 
@@ -177,7 +203,9 @@ class Session:
         arming.spoiled = False
 
     def submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
-        """Hand over values under the user's own names."""
+        """Hand over values under the user's own names; with several ranks those of rank 0 are kept."""
+        if self.link.sending is not None:
+            return
         self._resume_at(step)
         on_device, on_host = split(values)
         packet = Packet(
@@ -193,7 +221,7 @@ class Session:
 
     def _resume_at(self, step: int) -> None:
         """Before the first row of a resumed run, take back those that lie beyond. This one time, training waits."""
-        if self.resumes:
+        if self.resumes and isinstance(self.writer, RunWriter):
             self.handover.wait()
             self.writer.rewind(step)
             self.resumes = False
@@ -209,17 +237,27 @@ class Session:
             parts.append(tensor.detach().to(device, torch.float32).reshape(-1))
         self.handover.submit(packet, torch.cat(parts) if parts else torch.empty(0))
 
-    def close(self) -> None:
-        """Write everything that was handed over and close the run. Safe to call twice."""
+    def stop(self, reason: str) -> None:
+        """Note that the recording ends before the training does."""
+        self.writer.annotate("stopped", reason)
+        if self.link.sending is not None:
+            packet = Packet(stream_rows=frozenset(), step=-1, host_scalars={}, stopped=reason)
+            self.handover.submit(packet, torch.empty(0))
+
+    def close(self, *, leaving: bool = False) -> None:
+        """Write everything that was handed over and close the run. Safe to call twice.
+
+        `leaving` says that the script ends: other ranks may be in trouble, and are not waited for long.
+        """
         self.detach()
-        self.handover.close()
+        self.link.close(self.handover, leaving=leaving)
         if 0 < self._rows < SILENT_AFTER:
             self._name_empty_quantities()
         self.writer.close()
 
     def leave(self) -> None:
         """Close because the interpreter ends and nobody else has."""
-        self.close()
+        self.close(leaving=True)
 
     def detach(self) -> None:
         """Remove our hooks and nobody else's."""
@@ -231,8 +269,11 @@ class Session:
 
     def _consume(self, packet: Packet, flat: Array) -> None:
         try:
+            if packet.stopped and self.link.sending is not None:
+                self.link.sending.end(packet.stopped)
+                return
             self._assemble(*expand(packet, flat))
-            if "fast" in packet.stream_rows:
+            if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
                 if self._rows == 1 and not np.any(self._counts.get("write", 0)):
                     self.warnings.append(NOTHING_SEEN)
@@ -241,6 +282,9 @@ class Session:
                     self._name_empty_quantities()
         except Exception as error:  # noqa: BLE001 - said, or raised, by the training thread
             self.error = self.error or error
+
+    def _absent(self, rank: int, reason: str) -> None:
+        self._say_missing({f"rank {rank}": reason})
 
     def _withdraw(self, where: str, reason: str) -> None:
         self._say_missing({where: f"withdrawn: {reason}"})

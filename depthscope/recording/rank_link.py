@@ -1,0 +1,80 @@
+"""A session's side of what passes between ranks; alone, nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from depthscope.probes import SiteKind
+from depthscope.recording.gathering import Gathering
+from depthscope.recording.handover import Handover
+from depthscope.recording.rank_messages import Receiver, receive, send
+from depthscope.recording.rank_rows import MergedRow
+from depthscope.recording.ranks import Ranks
+from depthscope.recording.sending import Sending
+from depthscope.recording.shards import Keys, everybodys_share, holders
+
+CLOSING_SECONDS = 60.0
+"""How long `close` waits for ranks that neither end their recording nor die."""
+LEAVING_SECONDS = 2.0
+"""The same, where the script ends without it: an error on one rank must reach the launcher soon."""
+
+
+class RankLink:
+    """Rank 0 gathers, every other rank sends."""
+
+    def __init__(
+        self,
+        ranks: Ranks | None,
+        keys: Mapping[SiteKind, Keys],
+        parameters: Sequence[str],
+        name: str,
+        absent: Callable[[int, str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """`keys` are the shards that every rank holds; `absent` is told what of a rank is missing, and why."""
+        self.sending: Sending | None = None
+        self._gathering: Gathering | None = None
+        self._several = ranks is not None
+        self._leaving = False
+        self.held_by = dict.fromkeys(parameters, 1)
+        """How many ranks hold the same part of each parameter; 1 where every rank holds all of them."""
+        self.norm_share: dict[str, float] = {}
+        """What goes with the norm of a rank's gradients, so that those of all ranks can be put together."""
+        if ranks is None:
+            return
+        if keys["parameters"].any():
+            self.held_by = dict(zip(parameters, holders(keys["parameters"], ranks.rank), strict=True))
+            self.norm_share = everybodys_share(ranks.rank, ranks.world)
+        if ranks.writes:
+            self._gathering = Gathering(
+                ranks.world, keys, Receiver(partial(receive, ranks.group), name), absent, warn
+            )
+        else:
+            self.sending = Sending(partial(send, ranks.group), warn)
+
+    def gather(self, row: MergedRow) -> MergedRow | None:
+        """Make this rank's row that of all ranks; None when it was given away."""
+        if self.sending is not None:
+            self.sending(row)
+            return None
+        return row if self._gathering is None else self._gathering(row)
+
+    def part(self) -> None:
+        """On the drain thread, behind the last row: part from the other ranks."""
+        if self._leaving:
+            # The process is about to end, which the others notice. A thread that still waits in gloo then would
+            # abort it, and hide its exit code.
+            return
+        if self.sending is not None:
+            self.sending.end()
+        elif self._gathering is not None:
+            self._gathering.until_end()
+
+    def close(self, handover: Handover, *, leaving: bool) -> None:
+        """Consume what was handed over. Other ranks are waited for, but not for long: less when `leaving`."""
+        self._leaving = leaving
+        patience = LEAVING_SECONDS if leaving else CLOSING_SECONDS
+        if not handover.close(patience if self._several else None) and self._gathering is not None:
+            self._gathering.finish_by(1.0)
+            handover.close()

@@ -1,0 +1,93 @@
+"""Ranks are launched once for all tests of a session: starting them costs seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.ranks.launching import launch, launch_without_watch
+
+TWO = (
+    "one_step/prenorm/ddp",
+    "one_step/block-attnres:S=3/ddp",
+    "one_step/foreign/ddp",
+    "one_step/full-attnres/fsdp",
+    "one_step/hires:B=2,n=2/fsdp",
+    "one_step/foreign/fsdp",
+    "inner/foreign/ddp",
+    "mixed/foreign/fsdp",
+    "accumulated/prenorm/ddp",
+    "accumulated/foreign/fsdp",
+    "discarded/prenorm/ddp",
+    "discarded/foreign/fsdp",
+    "unchanged/foreign/ddp",
+    "unchanged/block-attnres:S=3/ddp",
+    "unchanged/foreign/fsdp",
+    "unchanged/block-attnres:S=3/fsdp",
+)
+TROUBLES = (
+    "late/foreign/none",
+    "unused/foreign/ddp",
+    "early/prenorm/ddp",
+    "failed/prenorm/ddp",
+    "dropped/prenorm/ddp",
+    "stuck/prenorm/none",
+    "disagreeing/foreign/none",
+    "refused/foreign/none",
+    "alone/prenorm/none",
+    "destroyed/prenorm/ddp",
+)
+THREE = (
+    "one_step/prenorm/fsdp",
+    "one_step/block-attnres:S=3/fsdp",
+    "one_step/hires:B=2,n=2/fsdp",
+    "one_step/narrow/fsdp",
+    "one_step/foreign/ddp",
+    "accumulated/narrow/fsdp",
+    "accumulated/foreign/ddp",
+)
+FOUR = ("one_step/narrow/hsdp", "accumulated/prenorm/hsdp")
+
+
+@pytest.fixture(scope="session")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Launch two ranks; return the folder that holds what they left."""
+    folder = tmp_path_factory.mktemp("two")
+    launch(2, list(TWO), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("troubled")
+    launch(2, list(TROUBLES), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def three_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("three")
+    launch(3, list(THREE), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def four_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("four")
+    launch(4, list(FOUR), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
+    """Rank 1 killed under way; returns the folder and the exit codes."""
+    folder = tmp_path_factory.mktemp("killed")
+    return folder, launch_without_watch(2, "killed/prenorm/none", folder)
+
+
+@pytest.fixture
+def on_ranks(request: pytest.FixtureRequest) -> Callable[[int], Path]:
+    """Return the folder of a world size, launching it the first time."""
+    return lambda world: request.getfixturevalue({2: "two_ranks", 3: "three_ranks", 4: "four_ranks"}[world])

@@ -1,0 +1,142 @@
+"""Scenarios that record a step of a wrapped model, each rank on its own part of the batch."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from depthscope.recording import Recorder
+from tests.ranks.models import batch_of, micro_batch_of, skip, trained
+from tests.recording.loops import loss_of
+
+EVERY = {"fast": 1, "slow": 1}
+
+
+def wrapped(model: nn.Module, how: str, **options: Any) -> nn.Module:
+    """Return the model as data parallelism takes it; ``hsdp`` is two replicas of two shards."""
+    if how == "ddp":
+        return DistributedDataParallel(model, **options)
+    if how == "hsdp":
+        options["mesh"] = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    for block in getattr(model, "tower", None) or model.layers:
+        fully_shard(block, **options)
+    fully_shard(model, **options)
+    return model
+
+
+def still(model: nn.Module) -> torch.optim.Optimizer:
+    """Return an optimizer that steps and leaves the weights."""
+    return torch.optim.AdamW(model.parameters(), lr=0.0)
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer, recorder: Recorder | None, place: int) -> float:
+    loss = loss_of(model, *batch_of(place))
+    loss.backward()
+    optimizer.step()
+    if recorder is not None:
+        recorder.step(loss=loss.detach())
+    optimizer.zero_grad()
+    return loss.item()
+
+
+def one_step(design: str, how: str, path: Path, **options: Any) -> dict[str, Any]:
+    model = wrapped(trained(design), how, **options)
+    optimizer = still(model)
+    with Recorder(model, path, optimizer=optimizer, every=EVERY) as recorder:
+        step(model, optimizer, recorder, dist.get_rank())
+    report = recorder.report()
+    return {"report": str(report), "accepted": recorder.accepted_step, "missing": report.missing}
+
+
+def inner(design: str, how: str, path: Path) -> dict[str, Any]:
+    """The recorder gets the module inside DDP, which is not what the loop calls, and no rank has the same path."""
+    model = trained(design)
+    outer = wrapped(model, how)
+    optimizer = still(outer)
+    rank = dist.get_rank()
+    example = batch_of(rank)[0]
+    with Recorder(model, f"{path}{rank}", optimizer=optimizer, every=EVERY, example=example) as recorder:
+        step(outer, optimizer, recorder, rank)
+    return {"path": recorder.path.name}
+
+
+def mixed(design: str, how: str, path: Path) -> dict[str, Any]:
+    """FSDP2 computing in bf16 and reducing in fp32."""
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    return one_step(design, how, path, mp_policy=policy)
+
+
+def accumulated(design: str, how: str, path: Path) -> dict[str, Any]:
+    """Two micro-batches, the first without communication, clipped; then a step whose norm we are to find."""
+    model = wrapped(trained(design), how)
+    optimizer = still(model)
+    with Recorder(model, path, optimizer=optimizer, every=EVERY) as recorder:
+        for micro in range(2):
+            last = micro == 1
+            if how != "ddp":
+                model.set_requires_gradient_sync(last)
+            with nullcontext() if last or how != "ddp" else model.no_sync():
+                loss = loss_of(model, *micro_batch_of(dist.get_rank(), micro)) / 2
+                loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+        optimizer.step()
+        recorder.step(loss=2 * loss.detach(), grad_norm=norm, max_norm=0.05)
+        optimizer.zero_grad()
+        loss_of(model, *batch_of(dist.get_rank())).backward()
+        recorder.before_clip()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+        optimizer.step()
+        recorder.step()
+    return {}
+
+
+def discarded(design: str, how: str, path: Path) -> dict[str, Any]:
+    """A batch whose gradients are thrown away belongs to no row."""
+    model = wrapped(trained(design), how)
+    optimizer = still(model)
+    with Recorder(model, path, optimizer=optimizer, every=EVERY) as recorder:
+        loss_of(model, *batch_of(90 + dist.get_rank())).backward()
+        optimizer.zero_grad()
+        step(model, optimizer, recorder, dist.get_rank())
+    return {}
+
+
+def unchanged(design: str, how: str, path: Path) -> dict[str, Any]:
+    """Ten steps without and with a recorder."""
+
+    def run(record: bool) -> tuple[list[float], dict[str, Tensor]]:
+        model = wrapped(trained(design), how)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+        every = {"fast": 1, "slow": 3}
+        recording = Recorder(model, path, optimizer=optimizer, every=every) if record else nullcontext()
+        with recording as recorder:
+            losses = [step(model, optimizer, recorder, dist.get_rank() + 7 * place) for place in range(10)]
+        return losses, {name: _held(parameter) for name, parameter in model.named_parameters()}
+
+    losses, parameters = run(record=False)
+    recorded_losses, recorded = run(record=True)
+    same = all(torch.equal(value, recorded[name]) for name, value in parameters.items())
+    return {"losses": losses == recorded_losses, "parameters": same, "steps": len(losses)}
+
+
+def unused(design: str, how: str, path: Path) -> dict[str, Any]:
+    """Rank 1 leaves out the third stage."""
+    model = wrapped(trained(design), how, find_unused_parameters=True)
+    optimizer = still(model)
+    with Recorder(model, path, optimizer=optimizer, every=EVERY, example=batch_of(0)[0]) as recorder:
+        if dist.get_rank() == 1:
+            skip(model.module, 2)
+        step(model, optimizer, recorder, dist.get_rank())
+    return {}
+
+
+def _held(parameter: Tensor) -> Tensor:
+    return getattr(parameter, "_local_tensor", parameter).detach().clone()
