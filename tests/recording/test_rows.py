@@ -322,7 +322,7 @@ def test_a_failing_probe_ends_the_recording_and_not_the_training(
     recorder._session.detach()
     from depthscope.recording import hooks
 
-    recorder._session.handles = hooks.attach(recorder._session.observer, model, recorder._guarded)
+    recorder._session.handles = hooks.attach(recorder._session.observer, model, recorder._guarded, {})
     with pytest.warns(UserWarning, match="ZeroDivisionError.*training goes on"):
         one_step(model, optimizer, recorder, lambda: (inputs, targets))
     one_step(model, optimizer, recorder, lambda: (inputs, targets))
