@@ -18,10 +18,11 @@ from depthscope.recording import Recorder
 from tests.recording.loops import ForeignGPT, batches, build, loss_of, optimizer_of, train
 from tests.recording.rows import spy_on_rows
 
-# Of torch itself, for a compiled module whose input is no leaf, also without a recorder.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
-)
+# Of torch itself, also without a recorder: for a compiled module whose input is no leaf, and of inductor's own code.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
+    pytest.mark.filterwarnings("ignore:`torch.jit.:DeprecationWarning"),
+]
 
 BACKEND = "aot_eager"
 CLOCKS = {"step_seconds", "recording_seconds"}
