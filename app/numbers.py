@@ -32,6 +32,7 @@ from depthscope.figures import (
     loss_data,
     outer_history_data,
     outer_state_data,
+    profile_panels,
     skip_paths_data,
 )
 from depthscope.report import Table, csv_bytes, table_of
@@ -80,6 +81,11 @@ def _profile(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
     return _panel("depth-profile", depth_profile_data, runs, options)
 
 
+def _gradient(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
+    quantity, mode = profile_panels(ask.metric, ask.mode)[1]
+    return _profile(replace(ask, metric=quantity, mode=mode), runs)
+
+
 def _map(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
     options = MapOptions(quantity=ask.metric, mode=ask.mode, baseline=ask.base)
     return _panel("depth-map", depth_map_data, runs, options)
@@ -124,7 +130,7 @@ def _outer_state(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
 _SHOWS: tuple[Show, ...] = ("folded", "sums", "reset", "read")
 _NUMBERS: Mapping[str, Numbers] = {
     "profile": _profile,
-    "gradient": _profile,
+    "gradient": _gradient,
     "loss": _loss,
     "maps": _map,
     "attention": _attention,

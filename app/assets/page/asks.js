@@ -81,11 +81,24 @@
 
   document.addEventListener("pointerdown", (event) => { pressed = Boolean(event.target.closest?.(".graph")); }, true);
   const released = () => {
-    if (!pressed) return;
     pressed = false;
+    for (const draw of waiting.splice(0)) draw();
     for (const panel of Object.keys(wanted)) send(panel);
   };
-  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, released, true);
+  // A moment later: plotly ends its drag with the event that follows.
+  for (const end of ["pointerup", "pointercancel"])
+    document.addEventListener(end, () => { if (pressed) window.setTimeout(released, 0); }, true);
+
+  // A figure that arrives during a drag all the same waits for its end: plotly's drag breaks on a plot drawn anew.
+  const waiting = [];
+  let waits = false;
+  ds.waitForDrags = () => {
+    if (waits) return;
+    waits = true;
+    const { react } = window.Plotly;
+    window.Plotly.react = (...figure) =>
+      pressed ? new Promise((drawn) => { waiting.push(() => drawn(react(...figure))); }) : react(...figure);
+  };
 
   /** An answer arrived: `mark` is what it was asked with. */
   ds.answered = (panel, mark) => {

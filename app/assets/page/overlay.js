@@ -136,6 +136,7 @@
   ds.follow = (panel) => {
     const gd = ds.plot(panel);
     if (!gd || !gd.on) return window.requestAnimationFrame(() => ds.follow(panel));
+    ds.waitForDrags();
     if (!gd.dataset.followed) {
       gd.dataset.followed = "yes";
       gd.on("plotly_afterplot", () => ds.drawOverlays());
