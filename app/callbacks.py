@@ -106,7 +106,13 @@ def _connect_export(app: Dash, registry: Registry, figures: Mapping[str, PageFig
         asked = data if isinstance(data, Mapping) else {}
         try:
             name, content = archive(
-                figure, ask, runs, slots, form=str(asked.get("form")), width=str(asked.get("width"))
+                figure,
+                ask,
+                runs,
+                slots,
+                form=str(asked.get("form")),
+                width=str(asked.get("width")),
+                root=registry.root,
             )
         except (ValueError, ImportError) as error:
             _toast(registry.without_root(str(error)))

@@ -58,10 +58,18 @@ class Registry:
             return sorted(self._entries.values(), key=lambda entry: entry.slot)
 
     def runs(self, ids: Iterable[str]) -> list[CachedRun]:
-        """Return the readable runs of `ids`, in slot order; ids that are not there are left out."""
+        """Return the readable runs of `ids`, in slot order; ids that are not there are left out.
+
+        Their names tell these runs apart, no others: where no other run of a name is shown, it needs no folder.
+        """
         wanted = set(ids)
         found = [entry.run for entry in self.entries() if entry.id in wanted and entry.run is not None]
-        return [run for run in found if _is_whole(run)]
+        whole = [run for run in found if _is_whole(run)]
+        names = unambiguous([(run.recorded_name, self._place(run.run.path)) for run in whole])
+        return [
+            run if run.name == name else CachedRun(run.run.renamed(name), run.id)
+            for run, name in zip(whole, names, strict=True)
+        ]
 
     def slots(self) -> dict[str, int]:
         return {entry.id: entry.slot for entry in self.entries()}
@@ -107,11 +115,14 @@ class Registry:
         """Tell runs of one name apart, by parts of their folders below the root."""
         entries = list(self._entries.values())
         own = [entry.folder.name if entry.run is None else entry.run.recorded_name for entry in entries]
-        places = [(self.root.name, *entry.folder.relative_to(self.root).parts) for entry in entries]
+        places = [self._place(entry.folder) for entry in entries]
         for entry, name in zip(entries, unambiguous(list(zip(own, places, strict=True))), strict=True):
             if entry.name != name:
                 run = None if entry.run is None else CachedRun(entry.run.run.renamed(name), entry.id)
                 self._entries[entry.folder] = replace(entry, name=name, run=run)
+
+    def _place(self, folder: Path) -> tuple[str, ...]:
+        return (self.root.name, *folder.relative_to(self.root).parts)
 
     def _open(self, folder: Path) -> tuple[Run | None, str]:
         outside = next((part for part in _parts(folder) if not self._is_inside(part)), None)

@@ -53,7 +53,7 @@ def loss_plotly(data: Labelled, *, look: Look, end: int | None = None) -> dict[s
             colour=look.colour(run, order),
             meta={"run": run},
         )
-        text = name if step >= max(newest) else f"{name} ({short_number(step)})"
+        text = name if step >= max(newest) else f"{name} to {short_number(step)}"
         labels.append(
             {
                 "run": run,

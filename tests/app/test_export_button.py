@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from depthscope.cli import main
 from depthscope.report import export
 from depthscope.store import open_run
 from tests.app.conftest import Serve
@@ -93,3 +95,19 @@ def test_the_command_names_runs_of_one_name_by_their_folders(
     assert told["command"].startswith("depthscope export monday/prenorm tuesday/prenorm --figure ")
     rows = csv.DictReader(io.StringIO(archive.read("depth-profile.csv").decode()))
     assert {row["run"] for row in rows} == {"prenorm (monday)", "prenorm (tuesday)"}
+
+
+def test_the_command_typed_in_the_folder_served_writes_the_same_bytes(
+    page: AppPage, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tmp_path / "runs"
+    for day in ("monday", "tuesday"):
+        record(runs / day / "prenorm", scale=2.0 if day == "monday" else 1.0)
+    page.open(f"{serve(runs)}depth?metric=write_ratio&mode=difference&scale=linear&step=150&pins=50,100")
+    archive = saved(page, "pdf")
+    command = shlex.split(json.loads(archive.read("depth-profile.json"))["command"])
+    monkeypatch.chdir(runs)
+    command[command.index("-o") + 1] = str(tmp_path / "depth-profile.pdf")
+    assert main(command[1:]) == 0
+    for name in ("depth-profile.pdf", "depth-profile.csv", "depth-profile.tex"):
+        assert (tmp_path / name).read_bytes() == archive.read(name), name

@@ -33,9 +33,9 @@
     return sorted;
   };
 
-  /** A name with what tells it apart in brackets: the brackets stay whole, what is in front of them gives way. */
+  /** A name with what tells it apart in brackets, and where it ends: these stay whole, what is in front gives way. */
   const endName = (text) => {
-    const [, name, apart] = /^(.*?)( \([^()]*\))?$/.exec(text);
+    const [, name, apart] = /^(.*?)((?: \([^()]*\))?(?: to \S+)?)$/.exec(text);
     return [make("span", { class: "end-name" }, name), ...(apart ? [make("span", { class: "end-apart" }, apart)] : [])];
   };
 
