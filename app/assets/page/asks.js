@@ -75,7 +75,9 @@
   ds.unzoom = (panel, gd) => {
     const home = gd.layout.meta?.home;
     if (!home) return;
-    window.Plotly.relayout(gd, Object.fromEntries(Object.entries(home).map(([name, range]) => [`${name}.range`, range])))
+    // An axis that no trace uses stands in the figure and not in what is drawn.
+    const drawn = Object.entries(home).filter(([name]) => gd._fullLayout[name]);
+    window.Plotly.relayout(gd, Object.fromEntries(drawn.map(([name, range]) => [`${name}.range`, range])))
       .then(() => { delete zooms[panel]; });
   };
 
