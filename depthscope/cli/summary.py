@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from depthscope.cli.command import Command
 from depthscope.cli.depth_table import last_rows, print_depth
 from depthscope.cli.errors import CliError, UsageError
-from depthscope.cli.ls import folder_size, kind_of, size_text, started_text
+from depthscope.cli.ls import kind_of, size_text, started_text
 from depthscope.cli.options import natural
 from depthscope.cli.runs import open_named
 
@@ -120,6 +120,8 @@ def _print(contents: Contents, damaged: Mapping[str, str], layout: DepthLayout, 
 
 def headline(entry: Run) -> dict[str, str]:
     """Return the lines at the top: what the run is."""
+    from depthscope.store import bytes_on_disk
+
     layout = entry.layout
     blocks = max(layout.transformer_block, default=0)
     return {
@@ -130,7 +132,7 @@ def headline(entry: Run) -> dict[str, str]:
         "status": f"{entry.status}, {'no record yet' if entry.last_step is None else f'last step {entry.last_step}'}",
         "loss": losses_text(entry),
         "started": started_text(entry.created),
-        "size": size_text(folder_size(Path(entry.path))),
+        "size": size_text(bytes_on_disk(Path(entry.path))),
     }
 
 

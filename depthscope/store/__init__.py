@@ -10,6 +10,7 @@ from depthscope.store.jsonable import jsonable
 from depthscope.store.lock import Status
 from depthscope.store.resuming import Recovered, recover_run
 from depthscope.store.run import Run, SublayerRecord, open_run
+from depthscope.store.size import bytes_on_disk
 from depthscope.store.specification import ArraySpec, Coordinate, StreamSpec
 from depthscope.store.writer import RunWriter
 
@@ -33,6 +34,7 @@ __all__ = [
     "Status",
     "StreamSpec",
     "SublayerRecord",
+    "bytes_on_disk",
     "check_run",
     "find_runs",
     "holds_rows",
