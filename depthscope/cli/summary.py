@@ -56,6 +56,8 @@ class Contents:
     found: Sequence[Finding]
     undecided: Mapping[str, str]
     missing: Mapping[str, str]
+    attempts: Sequence[str]
+    gaps: Sequence[str]
     rows: Mapping[str, xr.DataArray]
     """The last row of each column of the table."""
 
@@ -89,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _contents(runs: Sequence[Run], names: Sequence[str], step: int | None) -> Contents:
     from depthscope.analysis import findings, undecided
+    from depthscope.store import attempts_in_words, gaps_in_words
 
     entry, *others = runs
     return Contents(
@@ -97,6 +100,8 @@ def _contents(runs: Sequence[Run], names: Sequence[str], step: int | None) -> Co
         found=findings(entry, others[0] if others else None, step=step),
         undecided=undecided(entry),
         missing=entry.missing,
+        attempts=attempts_in_words(entry),
+        gaps=gaps_in_words(entry),
         rows=last_rows(entry, names, step),
     )
 
@@ -105,6 +110,8 @@ def _print(contents: Contents, damaged: Mapping[str, str], layout: DepthLayout, 
     for key, value in contents.headline.items():
         print(f"{key:<9}{value}")
     _print_reasons("damaged, and left out below", damaged)
+    _print_lines("earlier attempts", contents.attempts)
+    _print_lines("rows lost", contents.gaps)
     print("\nconfiguration")
     for key, value in contents.config.items():
         print(f"  {key}: {value}")
@@ -167,6 +174,13 @@ def finding_text(finding: Finding) -> str:
     if finding.detail:
         lines.append(_indented(finding.detail, 6, 6))
     return "\n".join(lines)
+
+
+def _print_lines(title: str, lines: Sequence[str]) -> None:
+    if lines:
+        print(f"\n{title}")
+    for line in lines:
+        print(_indented(line, 2, 4))
 
 
 def _print_reasons(title: str, reasons: Mapping[str, str]) -> None:

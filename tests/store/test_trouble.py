@@ -221,7 +221,7 @@ def test_a_disk_that_refuses_for_a_while_is_written_again_when_it_can_be(
     run = open_run(tmp_path / "run")
     assert run.status == "finished"
     assert run["loss"].values.tolist() == accepted
-    gaps = [("fast", 40, 40, 139, 100)] if writer.dropped else []
+    gaps = [("fast", 40, 40, 139, 100, words)] if writer.dropped else []
     assert [tuple(gap) for gap in run.gaps] == gaps
 
 
