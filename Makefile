@@ -15,8 +15,10 @@ test: $(VENV)/.dev browser check
 soak: $(VENV)/.dev browser
 	$(RUN) -m pytest -m soak $(ARGS)
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.dev browser
 	$(RUN) benchmarks/overhead.py
+	$(RUN) benchmarks/store.py
+	$(RUN) -m benchmarks.dashboard
 
 check: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
