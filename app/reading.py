@@ -6,7 +6,6 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from depthscope.quantities import DepthLayout
-from depthscope.store import Run
+from depthscope.store import Run, bytes_on_disk
 
 _CACHE_BYTES = 256 * 2**20
 
@@ -116,12 +115,8 @@ class CachedRun:
         return hashlib.sha256(repr((self.name, self.version())).encode()).hexdigest()[:12]
 
     def bytes_on_disk(self) -> int:
-        """Return the bytes of all the run's files; a file that goes while it is counted counts 0."""
-        total = 0
-        for path in self._run.path.rglob("*"):
-            with suppress(OSError):
-                total += path.stat().st_size if path.is_file() else 0
-        return total
+        """Return the bytes of all the run's files, those of earlier attempts included."""
+        return bytes_on_disk(self._run.path)
 
     def newest_row_time(self) -> float | None:
         """Return when the newest row was recorded, in seconds since the epoch; None before the first row."""

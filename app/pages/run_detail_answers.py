@@ -17,6 +17,7 @@ from depthscope.app.state import Ask
 from depthscope.app.timeline import segments
 from depthscope.figures import shortened
 from depthscope.quantities import QUANTITIES
+from depthscope.store import attempts_in_words, gaps_in_words
 
 _LONGEST = 160
 _WITHOUT_ROWS = {
@@ -32,14 +33,15 @@ def about_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
     layout = run.layout
     blocks = max(layout.transformer_block, default=0)
     stored = run.run
-    rows = {
+    rows: dict[str, Any] = {
         "design": f"{layout.design} ({kind_of(run.config, layout.design)})",
         "depth": f"{layout.layers} sublayers in {blocks} transformer blocks",
         "found by": str(stored.notes.get("found_by", "–")),
         "status": run.status if run.last_step is None else f"{run.status}, last step {run.last_step:,}",
         "started": started_text(stored.created),
         **{f"stream {name}": _rows(run, name, every) for name, every in run.streams.items()},
-        "rewinds": _rewinds(stored.attempts),
+        "earlier attempts": _lines(attempts_in_words(stored)),
+        "rows lost": _lines(gaps_in_words(stored)),
         "size on disk": size_text(run.bytes_on_disk()),
         "versions": ", ".join(f"{name} {version}" for name, version in stored.versions.items()) or "–",
         **({"recorded as": run.recorded_name} if run.recorded_name != run.name else {}),
@@ -141,10 +143,9 @@ def _rows(run: CachedRun, stream: str, every: Any) -> str:
     return "–"
 
 
-def _rewinds(attempts: Sequence[tuple[int, int, int]]) -> str:
-    """Say to which steps a resume went back."""
-    return ", ".join(f"to step {step:,}" for _, _, step in attempts) or "none"
+def _lines(words: Sequence[str]) -> Any:
+    return [html.Div(line) for line in words] or "none"
 
 
-def _pairs(rows: Mapping[str, str]) -> list[Any]:
+def _pairs(rows: Mapping[str, Any]) -> list[Any]:
     return [html.Tbody([html.Tr([html.Th(key, scope="row"), html.Td(value)]) for key, value in rows.items()])]

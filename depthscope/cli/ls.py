@@ -72,6 +72,8 @@ def default_folders(command: str) -> list[str]:
 
 def row(entry: Run) -> list[str]:
     """Return the texts of one run's line."""
+    from depthscope.store import bytes_on_disk
+
     planned = entry.config.get("steps")
     return [
         entry.name,
@@ -79,7 +81,7 @@ def row(entry: Run) -> list[str]:
         entry.status,
         str(planned) if isinstance(planned, int) else "-",
         "-" if entry.last_step is None else str(entry.last_step),
-        size_text(folder_size(Path(entry.path))),
+        size_text(bytes_on_disk(Path(entry.path))),
         started_text(entry.created),
         near(Path(entry.path)),
     ]
@@ -95,18 +97,6 @@ def kind_of(entry: Run) -> str:
     """Return the design's short label where the configuration has one, else the design as typed."""
     kind = entry.config.get("kind")
     return str(kind) if kind else entry.layout.design
-
-
-def folder_size(folder: Path) -> int:
-    """Return the bytes of all files below a folder; a file that goes while it is counted counts 0."""
-    total = 0
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file():
-                total += path.stat().st_size
-        except OSError:
-            continue
-    return total
 
 
 def size_text(size: int) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from depthscope.cli.command import Command
 from depthscope.cli.depth_table import last_rows, print_depth
 from depthscope.cli.errors import CliError, UsageError
-from depthscope.cli.ls import folder_size, kind_of, size_text, started_text
+from depthscope.cli.ls import kind_of, size_text, started_text
 from depthscope.cli.options import natural
 from depthscope.cli.runs import open_named
 
@@ -56,6 +56,8 @@ class Contents:
     found: Sequence[Finding]
     undecided: Mapping[str, str]
     missing: Mapping[str, str]
+    attempts: Sequence[str]
+    gaps: Sequence[str]
     rows: Mapping[str, xr.DataArray]
     """The last row of each column of the table."""
 
@@ -89,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _contents(runs: Sequence[Run], names: Sequence[str], step: int | None) -> Contents:
     from depthscope.analysis import findings, undecided
+    from depthscope.store import attempts_in_words, gaps_in_words
 
     entry, *others = runs
     return Contents(
@@ -97,6 +100,8 @@ def _contents(runs: Sequence[Run], names: Sequence[str], step: int | None) -> Co
         found=findings(entry, others[0] if others else None, step=step),
         undecided=undecided(entry),
         missing=entry.missing,
+        attempts=attempts_in_words(entry),
+        gaps=gaps_in_words(entry),
         rows=last_rows(entry, names, step),
     )
 
@@ -105,6 +110,8 @@ def _print(contents: Contents, damaged: Mapping[str, str], layout: DepthLayout, 
     for key, value in contents.headline.items():
         print(f"{key:<9}{value}")
     _print_reasons("damaged, and left out below", damaged)
+    _print_lines("earlier attempts", contents.attempts)
+    _print_lines("rows lost", contents.gaps)
     print("\nconfiguration")
     for key, value in contents.config.items():
         print(f"  {key}: {value}")
@@ -120,6 +127,8 @@ def _print(contents: Contents, damaged: Mapping[str, str], layout: DepthLayout, 
 
 def headline(entry: Run) -> dict[str, str]:
     """Return the lines at the top: what the run is."""
+    from depthscope.store import bytes_on_disk
+
     layout = entry.layout
     blocks = max(layout.transformer_block, default=0)
     return {
@@ -130,7 +139,7 @@ def headline(entry: Run) -> dict[str, str]:
         "status": f"{entry.status}, {'no record yet' if entry.last_step is None else f'last step {entry.last_step}'}",
         "loss": losses_text(entry),
         "started": started_text(entry.created),
-        "size": size_text(folder_size(Path(entry.path))),
+        "size": size_text(bytes_on_disk(Path(entry.path))),
     }
 
 
@@ -165,6 +174,13 @@ def finding_text(finding: Finding) -> str:
     if finding.detail:
         lines.append(_indented(finding.detail, 6, 6))
     return "\n".join(lines)
+
+
+def _print_lines(title: str, lines: Sequence[str]) -> None:
+    if lines:
+        print(f"\n{title}")
+    for line in lines:
+        print(_indented(line, 2, 4))
 
 
 def _print_reasons(title: str, reasons: Mapping[str, str]) -> None:

@@ -8,8 +8,10 @@ from depthscope.store.find import find_runs, run_folders
 from depthscope.store.history import Gap, Rewind
 from depthscope.store.jsonable import jsonable
 from depthscope.store.lock import Status
+from depthscope.store.past import attempts_in_words, gaps_in_words
 from depthscope.store.resuming import Recovered, recover_run
 from depthscope.store.run import Run, SublayerRecord, open_run
+from depthscope.store.size import bytes_on_disk
 from depthscope.store.specification import ArraySpec, Coordinate, StreamSpec
 from depthscope.store.writer import RunWriter
 
@@ -33,8 +35,11 @@ __all__ = [
     "Status",
     "StreamSpec",
     "SublayerRecord",
+    "attempts_in_words",
+    "bytes_on_disk",
     "check_run",
     "find_runs",
+    "gaps_in_words",
     "holds_rows",
     "jsonable",
     "open_run",

@@ -18,6 +18,7 @@ from typing import Any
 
 from depthscope.store.errors import FORMAT
 from depthscope.store.files import read_json, replace_file, sync_folder
+from depthscope.store.history import Gap
 from depthscope.store.metadata import group_metadata
 
 ROOT = "zarr.json"
@@ -45,8 +46,7 @@ class Commit:
     streams: Mapping[str, StreamState]
     rewinds: tuple[tuple[int, int, int], ...]
     notes: Mapping[str, Any]
-    gaps: Mapping[str, tuple[tuple[int, int, int, int], ...]]
-    """For each stream (row, first step, last step, count) of rows that could not be kept; see `Run.gaps`."""
+    gaps: tuple[Gap, ...]
     nodes: Mapping[str, Mapping[str, Any]]
     """The metadata of every group and array by its path."""
     attributes: Mapping[str, Any]
@@ -62,7 +62,7 @@ class Committer:
         self._streams: dict[str, StreamState] = {}
         self._nodes: dict[str, str] = {}
         self._notes: dict[str, Any] = {}
-        self._gaps: dict[str, list[tuple[int, int, int, int]]] = {}
+        self._gaps: list[Gap] = []
         self._epoch = 0
         self._rewinds: list[tuple[int, int, int]] = []
         self._closed = False
@@ -77,7 +77,7 @@ class Committer:
             committer.add(path, json.dumps(node, separators=(",", ":")))
         committer._streams = dict(commit.streams)
         committer._notes = {key: value for key, value in commit.notes.items() if key != "stopped"}
-        committer._gaps = {stream: list(gaps) for stream, gaps in commit.gaps.items()}
+        committer._gaps = list(commit.gaps)
         committer._epoch, committer._rewinds = commit.epoch, list(commit.rewinds)
         return committer
 
@@ -96,13 +96,11 @@ class Committer:
         self._epoch += 1
         self._rewinds.append((self._epoch, row, step))
         with self._lock:
-            self._gaps = {
-                stream: [gap for gap in gaps if gap[1] < step] for stream, gaps in self._gaps.items()
-            }
+            self._gaps = [gap for gap in self._gaps if gap.first_step < step]
 
-    def add_gap(self, stream: str, gap: tuple[int, int, int, int]) -> None:
+    def add_gap(self, gap: Gap) -> None:
         with self._lock:
-            self._gaps.setdefault(stream, []).append(gap)
+            self._gaps.append(gap)
             self.stale = True
 
     def add(self, path: str, metadata: str) -> None:
@@ -138,7 +136,9 @@ class Committer:
         """Replace the root; OSError when the disk refuses."""
         with self._lock:
             self.stale, notes = False, self._notes
-            gaps = {stream: list(found) for stream, found in self._gaps.items() if found}
+            gaps: dict[str, list[tuple[object, ...]]] = {}
+            for stream, *gap in self._gaps:
+                gaps.setdefault(str(stream), []).append(tuple(gap))
         state = {
             "format": FORMAT,
             "run": self._run,
@@ -187,7 +187,7 @@ def read_commit(store: Path, *, verify: bool = False) -> Commit:
                 streams={},
                 rewinds=(),
                 notes={},
-                gaps={},
+                gaps=(),
                 nodes={},
                 attributes={},
             )
@@ -220,10 +220,11 @@ def read_commit(store: Path, *, verify: bool = False) -> Commit:
             streams=streams,
             rewinds=tuple((int(e), int(r), int(s)) for e, r, s in state.get("rewinds", ())),
             notes=notes if isinstance(notes, dict) else {},
-            gaps={
-                str(stream): tuple((int(r), int(a), int(b), int(n)) for r, a, b, n in found)
+            gaps=tuple(
+                Gap(str(stream), int(row), int(first), int(last), int(rows), *map(str, reason))
                 for stream, found in state.get("gaps", {}).items()
-            },
+                for row, first, last, rows, *reason in found
+            ),
             nodes=nodes,
             attributes={key: value for key, value in root["attributes"].items() if key != "depthscope"},
         )

@@ -6,7 +6,6 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +193,7 @@ def create_stream(
         chunk_rows=chunk_rows,
         tail=tail,
         new_array=Extension(sizes, named, [array.name for array in spec.arrays]).declare,
-        gap=partial(committer.add_gap, spec.name),
+        gap=committer.add_gap,
         signals=signals,
     )
 

@@ -24,3 +24,5 @@ class Gap(NamedTuple):
     first_step: int
     last_step: int
     rows: int
+    reason: str = ""
+    """Why the first of them was; empty in a run of before it was noted."""

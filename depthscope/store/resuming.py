@@ -186,7 +186,7 @@ def _continue(
         chunk_rows=chunk_rows,
         tail=existing.path / RANK / LOGS,
         new_array=Extension(sizes, mine, [array.name for array in arrays]).declare,
-        gap=partial(committer.add_gap, stream),
+        gap=committer.add_gap,
         signals=signals,
         start=existing.start(stream, arrays),
     )

@@ -149,8 +149,7 @@ class Run:
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """Rows that were dropped while the run was recorded; empty when all of them are there."""
-        found = self._follower.snapshot().commit.gaps
-        return tuple(Gap(stream, *gap) for stream, gaps in found.items() for gap in gaps)
+        return self._follower.snapshot().commit.gaps
 
     @property
     def notes(self) -> dict[str, Any]:

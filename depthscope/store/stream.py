@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from depthscope.store.history import Gap
 from depthscope.store.rounding import regions, round_row
 from depthscope.store.rows import RowBuffer, Start
 from depthscope.store.schema import Schema
@@ -50,14 +51,14 @@ class StreamRows:
         tail: Path,
         new_array: Callable[[str, Any], ArraySpec],
         signals: Signals,
-        gap: Callable[[tuple[int, int, int, int]], None],
+        gap: Callable[[Gap], None],
         start: Start | None = None,
     ) -> None:
         self.name, self.chunk_rows, self._tail = name, chunk_rows, tail
         self.arrays = arrays
         self._new_array, self._signals, self._gap_ended = new_array, signals, gap
-        self._gap: tuple[int, int, int, int] | None = None
-        """(next row, first step, last step, count) of rows that are being dropped."""
+        self._gap: Gap | None = None
+        """Of rows that are being dropped."""
         self._lock = threading.Lock()
         start = start or Start.fresh(Schema.of(name, arrays), chunk_rows)
         self._begin(start, self.open_log(start))
@@ -118,7 +119,7 @@ class StreamRows:
                 return self._append(step, values, strict)
             except OSError as error:
                 self._signals.trouble.met(error)
-                self._drop(step)
+                self._drop(step, self._signals.trouble.reason)
                 return False
 
     def _append(self, step: int, values: Mapping[str, Any], strict: bool) -> bool:
@@ -127,12 +128,11 @@ class StreamRows:
         index = row - buffer.start
         if index == buffer.capacity:
             if sum(waiting.nbytes for waiting in self._buffers) > max(_WAITING_BYTES, 4 * buffer.nbytes):
+                reason = self._signals.trouble.reason
                 if not self._signals.trouble.present:
-                    self._tell(
-                        f"stream {self.name}: the disk is slower than the rows come; rows are dropped until it "
-                        "catches up"
-                    )
-                self._drop(step)
+                    reason = "the disk is slower than the rows come"
+                    self._tell(f"stream {self.name}: {reason}; rows are dropped until it catches up")
+                self._drop(step, reason)
                 return False
             buffer, index = self._next_buffer(row), 0
         unknown = values.keys() - buffer.columns.keys()
@@ -285,10 +285,10 @@ class StreamRows:
         self.dropped += 1
         return False
 
-    def _drop(self, step: int) -> None:
+    def _drop(self, step: int, reason: str) -> None:
         self.dropped += 1
-        row, first, _, count = self._gap or (self._log.next_row, step, step, 0)
-        self._gap = (row, first, step, count + 1)
+        gap = self._gap or Gap(self.name, self._log.next_row, step, step, 0, reason)
+        self._gap = gap._replace(last_step=step, rows=gap.rows + 1)
 
     def _end_gap(self) -> None:
         gap, self._gap = self._gap, None

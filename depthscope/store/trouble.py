@@ -21,18 +21,19 @@ class Trouble:
         self._path = path
         self._lock = threading.Lock()
         self._present = False
+        self._reason = ""
         self._said: dict[int | None, float] = {}
 
     def met(self, error: OSError) -> None:
         """Take note of a refusal. A disk at its limit refuses again and again: not every time is news."""
+        why = os.strerror(error.errno) if error.errno else str(error)
         with self._lock:
             now = time.monotonic()
             news = not self._present and now - self._said.get(error.errno, -_AGAIN_SECONDS) >= _AGAIN_SECONDS
-            self._present = True
+            self._present, self._reason = True, why
             if news:
                 self._said[error.errno] = now
         if news:
-            why = os.strerror(error.errno) if error.errno else str(error)
             logger.warning(
                 "%s cannot be written (%s). Training goes on; it is tried again, and rows that cannot be kept are "
                 "dropped and counted",
@@ -47,6 +48,11 @@ class Trouble:
     @property
     def present(self) -> bool:
         return self._present
+
+    @property
+    def reason(self) -> str:
+        """What the disk said last."""
+        return self._reason
 
 
 @dataclass(frozen=True, kw_only=True)

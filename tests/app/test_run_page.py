@@ -13,6 +13,7 @@ from depthscope.app.state import read_ask
 from depthscope.store import open_run
 from tests.app.page import AppPage
 from tests.figures.runs import record, start
+from tests.store.runs import write_with_a_past
 
 
 @pytest.mark.browser
@@ -59,3 +60,17 @@ def test_a_stream_that_the_training_loop_left_empty_is_not_waited_for(tmp_path: 
     assert "empty: the training loop gave none, as recorder.evaluation(" in told["done"]
     assert "no row yet" not in told["done"]
     assert "no row yet" in told["growing"], "its fast stream"
+
+
+def test_earlier_attempts_and_lost_rows_are_told(tmp_path: Path) -> None:
+    write_with_a_past(tmp_path / "past")
+    record(tmp_path / "whole")
+    registry = Registry(tmp_path)
+    whole, past = (
+        str(about_answer(read_ask({}, ()), [run], {}).rows)
+        for run in sorted(registry.runs(registry.slots()), key=lambda run: run.name, reverse=True)
+    )
+    assert "Div('attempt 1: up to step 50, taken back to step 30')" in past
+    assert "Div('fast: 5 rows, steps 40 to 44 (No space left on device)')" in past
+    for fact in ("earlier attempts", "rows lost"):
+        assert f"[Th(children='{fact}', scope='row'), Td('none')]" in whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.cli.conftest import Type, write_small
+from tests.store.runs import write_with_a_past
 
 
 def test_the_table_shows_the_stored_numbers_of_the_newest_step(typed: Type, runs: Path) -> None:
@@ -134,3 +135,17 @@ def test_quantities_that_cannot_be_columns(typed: Type, runs: Path) -> None:
         assert found.code == code
         assert name in found.err
         assert told in found.err
+
+
+def test_earlier_attempts_and_lost_rows_are_told(typed: Type, runs: Path, tmp_path: Path) -> None:
+    lines = typed("summary", write_with_a_past(tmp_path / "past")).out.splitlines()
+    start = lines.index("earlier attempts")
+    assert lines[start + 1 : start + 5] == [
+        "  attempt 1: up to step 50, taken back to step 30",
+        "",
+        "rows lost",
+        "  fast: 5 rows, steps 40 to 44 (No space left on device)",
+    ]
+    whole = typed("summary", runs / "flat").out
+    assert "earlier attempts" not in whole
+    assert "rows lost" not in whole

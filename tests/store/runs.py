@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from depthscope.quantities import DepthLayout
 from depthscope.store import ArraySpec, RunWriter, StreamSpec
@@ -54,3 +59,27 @@ def slow(chunk_rows: int = 16) -> StreamSpec:
         chunk_rows=chunk_rows,
         every=10,
     )
+
+
+def write_with_a_past(path: Path) -> Path:
+    """Write steps 0 to 99, rewound once from step 50 to 30, of which a full disk did not take 40 to 44."""
+
+    def refuse(*given: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with RunWriter.create(
+        path, name=path.name, config={}, layout=outline(), streams=[fast()], fsync=False
+    ) as writer:
+
+        def write(*steps: int) -> None:
+            for step in steps:
+                writer.append("fast", step, {"loss": step})
+
+        write(*range(51))
+        writer.rewind(30)
+        write(*range(30, 40))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("depthscope.store.segment.os.writev", refuse)
+            write(*range(40, 45))
+        write(*range(45, 100))
+    return path

@@ -47,8 +47,10 @@ if sys.argv[2] != "0":
 
 
 def check(tmp_path: Path, sleep: str) -> None:
+    # From 3.12 on Python warns of every fork beside threads, which is what this is about.
+    fork_beside_threads = "ignore:This process:DeprecationWarning"
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path / "run"), sleep],
+        [sys.executable, "-W", fork_beside_threads, "-c", SCRIPT, str(tmp_path / "run"), sleep],
         capture_output=True,
         check=False,
         text=True,

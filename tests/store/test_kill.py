@@ -18,7 +18,9 @@ import pytest
 import xarray as xr
 
 from depthscope.store import Run, open_run, recover_run
+from depthscope.store.level import LEVELS
 from tests.store.runs import LAYERS
+from tests.store.test_pyramid import assert_bins
 
 WRITER = """
 import sys, time
@@ -111,7 +113,26 @@ def committed(path: Path, lives: list[int]) -> int:
         slow_count = int(tree["slow"].sizes["step"])
         assert tree["slow"].to_dataset()["step"].values.tolist() == list(range(0, 3 * slow_count, 3))
         assert not np.isnan(tree["slow"].to_dataset()["depth_attention"].values).any()
+        for stream in ("fast", "slow"):
+            check_levels(tree, stream)
     return count
+
+
+def check_levels(tree: xr.DataTree, stream: str) -> None:
+    """Hold every committed level against the rows below it: whole bins, as many as there can be."""
+    rows = tree[stream].to_dataset().load()
+    for level, size in LEVELS.items():
+        bins = rows.sizes["step"] // size
+        if f"/pyramid/{stream}/{level}" not in tree.groups:
+            assert bins == 0
+            continue
+        found = tree[f"pyramid/{stream}/{level}"].to_dataset().load()
+        assert found.sizes["bin"] == bins
+        assert found["step_start"].values.tolist() == rows["step"].values[: bins * size : size].tolist()
+        assert found["step_end"].values.tolist() == rows["step"].values[size - 1 :: size].tolist()
+        assert set(rows.data_vars) <= set(found.data_vars)
+        for name, values in rows.data_vars.items():
+            assert_bins(found[name].values, values.values, size)
 
 
 def kill_again_and_again(path: Path, kills: int, seed: int) -> None:
