@@ -21,6 +21,10 @@ _FREE_BYTES = 64 * 2**20
 _LARGEST_GAP = 2**30
 
 
+CODECS = ["bytes", "blosc", "crc32c"]
+"""Runs of the first days lack the checksum."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StoredArray:
     """An array of rows as its metadata describes it."""
@@ -36,6 +40,7 @@ class StoredArray:
     dtype: np.dtype[Any]
     attributes: Mapping[str, Any]
     first_row: int
+    checksum: bool = True
     others: tuple[Path, ...] = ()
     """Folders of the array in later attempts: a chunk that `folder` lacks is the same in the first that has it."""
 
@@ -59,7 +64,7 @@ def describe_array(folder: Path, metadata: Mapping[str, Any], *, over: str = "st
             and len(dims) == len(shape) + 1
             and dims[0] == over
             and kind in DTYPES
-            and codecs == ["bytes", "blosc"]
+            and codecs in (["bytes", "blosc"], CODECS)
             and chunk_rows * prod(shape) * DTYPES[kind].itemsize <= LARGEST_CHUNK
         )
         if not fits:
@@ -75,6 +80,7 @@ def describe_array(folder: Path, metadata: Mapping[str, Any], *, over: str = "st
             rows=rows,
             attributes=attributes,
             first_row=first_row if isinstance(first_row, int) else 0,
+            checksum=codecs == CODECS,
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ValueError(
@@ -110,7 +116,9 @@ def read_rows(array: StoredArray, start: int, stop: int) -> Array:
     values = np.full((stop - start, *array.shape), np.nan if array.dtype.kind == "f" else 0, array.dtype)
     for chunk, path in paths:
         try:
-            block = decode_chunk(path.read_bytes(), (size, *array.shape), array.dtype)
+            block = decode_chunk(
+                path.read_bytes(), (size, *array.shape), array.dtype, checksum=array.checksum
+            )
         except ValueError as error:
             place = "/".join(path.parts[-3:])
             raise ValueError(f"{array.name} cannot be read from its file {place}: {error}") from None

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import numpy.typing as npt
 from numcodecs import blosc  # type: ignore[import-untyped]
@@ -21,6 +22,7 @@ from depthscope.store.codec import Codec
 
 Array = npt.NDArray[Any]
 _HEADER = struct.Struct("<BBBBIII")
+_CHECKSUM = struct.Struct("<I")
 LARGEST_CHUNK = 2**30
 LARGEST_RATIO = 5000
 """No chunk unpacks to more than so many times its size: blosc reaches about 1,200 on constant data."""
@@ -35,16 +37,20 @@ def encode_chunk(values: Array, codec: Codec) -> bytes:
     """Compress a whole chunk. In a thread other than the main one, the interpreter is free meanwhile."""
     values = np.ascontiguousarray(values)
     encoded: bytes = blosc.compress(values, codec.name.encode(), codec.level, blosc.SHUFFLE)
-    return encoded
+    return encoded + _CHECKSUM.pack(google_crc32c.value(encoded)) if codec.checksum else encoded
 
 
-def decode_chunk(content: bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return the chunk of exactly this shape; ValueError when the bytes are not one."""
+def decode_chunk(content: bytes, shape: tuple[int, ...], dtype: np.dtype[Any], *, checksum: bool) -> Array:
+    """Return the chunk of exactly this shape; ValueError when the bytes are not one, or not those written."""
     expected = prod(shape) * dtype.itemsize
     if expected > LARGEST_CHUNK:
         raise ValueError(f"a chunk of shape {shape} would take {expected} bytes")
-    if len(content) < _HEADER.size:
+    if len(content) < _HEADER.size + (_CHECKSUM.size if checksum else 0):
         raise ValueError(f"a chunk file is {len(content)} bytes long")
+    if checksum:
+        content, expected_sum = content[: -_CHECKSUM.size], content[-_CHECKSUM.size :]
+        if _CHECKSUM.pack(google_crc32c.value(content)) != expected_sum:
+            raise ValueError("a chunk's bytes do not fit their checksum")
     *_, unpacked, _, packed = _HEADER.unpack_from(content)
     if packed != len(content):
         raise ValueError(f"a chunk file is {len(content)} bytes long, its header says {packed}")

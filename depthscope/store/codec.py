@@ -17,6 +17,8 @@ class Codec:
 
     name: str = "zstd"
     level: int = 1
+    checksum: bool = True
+    """Each chunk ends with a CRC-32C of its bytes, so that a flipped bit is an error and not a number."""
 
     def __post_init__(self) -> None:
         if self.name not in COMPRESSORS:

@@ -56,8 +56,9 @@ class Existing:
         return stream_chunk_rows(self.commit.nodes[f"{stream}/step"])
 
     def codec(self, stream: str) -> Codec:
-        given = self.commit.nodes[f"{stream}/step"]["codecs"][1]["configuration"]
-        return Codec(name=given["cname"], level=given["clevel"])
+        _, packed, *checksum = self.commit.nodes[f"{stream}/step"]["codecs"]
+        given = packed["configuration"]
+        return Codec(name=given["cname"], level=given["clevel"], checksum=bool(checksum))
 
     def start(self, stream: str, arrays: list[ArraySpec]) -> Start:
         """Return where rows of a stream go on: behind all that are there, in a log segment of its own."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from depthscope.store.arrays import CODECS
 from depthscope.store.chunk import LARGEST_RATIO, decode_chunk, decode_texts, encode_chunk, encode_texts
 from depthscope.store.codec import Codec
 from depthscope.store.files import replace_file, replace_json
@@ -58,4 +59,5 @@ def read_labels(folder: Path, metadata: dict[str, Any]) -> tuple[str, npt.NDArra
         return str(dim), np.array(decode_texts(content, length))
     if kind != "int64":
         raise ValueError(f"{folder.name} has labels of type {kind!r}")
-    return str(dim), decode_chunk(content, (length,), np.dtype("<i8"))
+    checksum = len(metadata.get("codecs", [])) == len(CODECS)
+    return str(dim), decode_chunk(content, (length,), np.dtype("<i8"), checksum=checksum)

@@ -28,7 +28,7 @@ def array_metadata(
     attributes: Mapping[str, Any],
     codec: Codec,
 ) -> dict[str, Any]:
-    """Describe a numeric array: little endian, blosc behind a byte shuffle.
+    """Describe a numeric array: little endian, blosc behind a byte shuffle, then a checksum.
 
     The separator "." keeps a chunk in the array's own folder, which halves the inodes. fill_value has to be
     said: zarr's default is 0.
@@ -52,6 +52,7 @@ def array_metadata(
                     "blocksize": 0,
                 },
             },
+            *([{"name": "crc32c"}] if codec.checksum else []),
         ],
         "attributes": dict(attributes),
         "dimension_names": list(dims),

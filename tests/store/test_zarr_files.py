@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import zarr
-from zarr.codecs import BloscCodec
+from zarr.codecs import BloscCodec, Crc32cCodec
 
 from depthscope.store import Codec, open_run
 from depthscope.store.arrays import describe_array, read_rows
@@ -29,7 +29,7 @@ def test_metadata_and_chunks_equal_zarrs_own(tmp_path: Path, dtype: str) -> None
         chunks=(8, 4),
         dtype=dtype,
         fill_value=np.nan if dtype != "i8" else 0,
-        compressors=BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"),
+        compressors=(BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"), Crc32cCodec()),
         dimension_names=("step", "layer"),
         chunk_key_encoding={"name": "default", "separator": "."},
     )
