@@ -89,6 +89,30 @@ def test_128_sublayers_beside_12_with_long_names(name: str, tmp_path: Path) -> N
     assert unreadable(text_boxes(name, both, 6.75)) == []
 
 
+LONG = (
+    "prenorm {} (2026-11-30_01-57-19)",
+    "a-name-of-one-word-{}-and-forty-characters",
+    "{} with forty letters in several words",
+)
+
+
+@pytest.mark.parametrize("width", [3.25, 6.75])
+@pytest.mark.parametrize("name", PAPER_FIGURES)
+def test_names_of_forty_characters_never_set_the_layout(name: str, width: float, runs: Runs) -> None:
+    long = [run.renamed(LONG[place % 3].format(place)) for place, run in enumerate(runs.values())]
+    assert unreadable(text_boxes(name, long, width)) == []
+    short = [run.renamed(f"run {place}") for place, run in enumerate(runs.values())]
+    assert axes_widths(name, long, width) == pytest.approx(axes_widths(name, short, width), abs=0.02)
+
+
+def axes_widths(name: str, runs: list[Run], width: float) -> list[float]:
+    """Return the width of every axes of a figure, as a fraction of the sheet's."""
+    with type_settings():
+        drawing = draw_paper(name, paper_panels(name, runs), width=width, order=[run.id for run in runs])
+        FigureCanvasAgg(drawing).draw()
+        return [axes.get_position().width for axes in drawing.axes if axes.get_visible()]
+
+
 def test_the_check_for_overlap_sees_one() -> None:
     box = np.array([[0.1, 0.1], [0.3, 0.2]])
     assert unreadable([("a", box), ("b", box + 0.05)]) == ["'a' over 'b'"]
