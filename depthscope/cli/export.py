@@ -81,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     written = _export(arguments)
     for name, reason in written.left_out.items():
         print(f"depthscope: export: {name} is not in the figure: {reason}", file=sys.stderr)
+    for name, reason in written.loss_only.items():
+        print(f"depthscope: export: {name} is in the figure with its loss only: {reason}", file=sys.stderr)
     for path in (written.figure, *written.beside):
         print(path)
     return 0

@@ -88,6 +88,8 @@ def depth_map_data(runs: Sequence[ReadableRun], options: MapOptions) -> Labelled
     if options.mode == "difference" and baseline is not None:
         drawn = [run for run in runs if run.id != baseline.id]
     arrays, absent, names = per_run(drawn, part)
+    if baseline is not None:
+        names.setdefault(baseline.id, baseline.name)
     _, note = heading(options.quantity, options.mode)
     return Labelled(
         arrays=arrays,

@@ -22,7 +22,7 @@ from depthscope.figures.colours_paper import (
     unreachable_face,
 )
 from depthscope.figures.depth_map import map_log
-from depthscope.figures.depth_profile_paper import value_label
+from depthscope.figures.depth_profile_paper import against
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Range
 from depthscope.figures.loss_paper import step_axis
@@ -81,7 +81,7 @@ def depth_map_paper(
 
 def label_of(data: Labelled) -> str:
     """Return what the colours of a map show: ``State, typical token, ‖s‖/√d``."""
-    label = value_label(data)
+    label = against(data) or str(data.attributes["note"])
     title = str(data.attributes["title"]).partition(" by ")[0]
     return title if label in ("1", "") else f"{title}, {label}"
 

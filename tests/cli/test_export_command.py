@@ -14,6 +14,7 @@ import pytest
 from depthscope.cli import main
 from depthscope.store import open_run
 from tests.cli.conftest import Type, write_small
+from tests.figures.runs import record
 
 
 def test_it_writes_figure_numbers_provenance_and_caption_and_says_where(
@@ -70,6 +71,36 @@ def test_runs_that_are_left_out_are_named_and_do_not_stop_the_others(
     found = typed("export", runs / "flat", tmp_path / "fresh", *words)
     assert found.code == 0
     assert "fresh is not in the figure: no step is recorded yet" in found.err
+
+
+DIFFERENCE = ("--quantity", "state_rms", "--mode", "difference")
+
+
+def test_a_difference_says_which_runs_it_leaves_out_and_why(typed: Type, runs: Path, tmp_path: Path) -> None:
+    record(tmp_path / "deep", layers=8, name="deep")
+    words = ("export", runs, tmp_path / "deep", *DIFFERENCE, "--baseline", runs / "flat", "-o", "f.csv")
+    found = typed(*words, "--figure", "depth-map")
+    assert found.code == 0
+    assert "deep is not in the figure: has 8 sublayers, the baseline flat has 6" in found.err
+    assert "flat is not in the figure: it is the baseline" in found.err
+    assert (
+        "log2 of the ratio to that of flat" in json.loads((tmp_path / "f.json").read_text("utf-8"))["caption"]
+    )
+    found = typed(*words, "--figure", "depth-profile", "--quantity", "loss,state_rms")
+    assert found.code == 0
+    assert "deep is in the figure with its loss only: has 8 sublayers, the baseline flat has 6" in found.err
+
+
+@pytest.mark.parametrize("figure", ["depth-map", "depth-profile"])
+def test_a_difference_of_which_only_the_baseline_is_left_is_an_error(
+    figure: str, typed: Type, runs: Path, tmp_path: Path
+) -> None:
+    record(tmp_path / "deep", layers=8, name="deep")
+    words = ("export", runs, *DIFFERENCE, "--figure", figure, "--baseline", tmp_path / "deep", "-o", "f.csv")
+    found = typed(*words)
+    assert (found.code, found.out) == (1, "")
+    assert "flat: has 6 sublayers, the baseline deep has 8" in found.err
+    assert not (tmp_path / "f.csv").exists()
 
 
 def test_the_list_of_figures(typed: Type) -> None:

@@ -89,6 +89,15 @@ def test_128_sublayers_beside_12_with_long_names(name: str, tmp_path: Path) -> N
     assert unreadable(text_boxes(name, both, 6.75)) == []
 
 
+@pytest.mark.parametrize("width", [3.25, 6.75])
+def test_a_difference_names_a_long_baseline_without_overprinting(width: float, runs: Runs) -> None:
+    long = [runs[name].renamed(f"{name} of a rather long name") for name in ("prenorm", "block", "attention")]
+    for name in ("depth-profile", "depth-map"):
+        boxes = text_boxes(name, long, width, mode="difference")
+        assert unreadable(boxes) == []
+        assert any("ratio to prenorm of" in " ".join(text.split()) for text, _ in boxes)
+
+
 LONG = (
     "prenorm {} (2026-11-30_01-57-19)",
     "a-name-of-one-word-{}-and-forty-characters",
