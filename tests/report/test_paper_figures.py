@@ -98,6 +98,33 @@ def test_a_difference_names_a_long_baseline_without_overprinting(width: float, r
         assert any("ratio to prenorm of" in " ".join(text.split()) for text, _ in boxes)
 
 
+def legend_of(name: str, runs: list[Run]) -> list[str]:
+    with type_settings():
+        drawing = draw_paper(name, paper_panels(name, runs), width=6.75, order=[run.id for run in runs])
+        return [text.get_text() for found in drawing.legends for text in found.get_texts()]
+
+
+def test_the_time_after_a_run_s_end_is_hatched_as_not_recorded(runs: Runs, tmp_path: Path) -> None:
+    short = open_run(record(tmp_path / "short", steps=range(0, 101, 10)))
+    with type_settings():
+        both = [runs["prenorm"], short]
+        drawing = draw_paper(
+            "depth-map", paper_panels("depth-map", both), width=6.75, order=[run.id for run in both]
+        )
+    hatched = [[patch for patch in axes.patches if patch.get_hatch()] for axes in drawing.axes[:2]]
+    assert hatched[0] == []
+    (rest,) = hatched[1]
+    assert rest.get_x() == pytest.approx(105)  # a column reaches half-way to where the next would be
+    assert rest.get_x() + rest.get_width() == pytest.approx(300)
+    assert legend_of("depth-map", [runs["prenorm"], short]) == ["not recorded"]
+    assert legend_of("depth-map", [runs["prenorm"]]) == []
+
+
+def test_positions_past_a_short_block_are_called_so(tmp_path: Path) -> None:
+    run = open_run(record(tmp_path / "run", layers=41, block=3, steps=(0, 10)))
+    assert legend_of("block-boundaries", [run]) == ["run", "past a shorter block's end"]
+
+
 LONG = (
     "prenorm {} (2026-11-30_01-57-19)",
     "a-name-of-one-word-{}-and-forty-characters",
