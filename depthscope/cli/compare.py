@@ -12,7 +12,7 @@ from depthscope.cli.command import Command
 from depthscope.cli.comparison import NUMBERS, footing, tokens_per_step
 from depthscope.cli.errors import CliError, UsageError
 from depthscope.cli.options import natural
-from depthscope.cli.runs import open_named, several
+from depthscope.cli.runs import note_late, open_named, several
 from depthscope.cli.summary import finding_text
 from depthscope.cli.table import Column, print_table
 
@@ -64,6 +64,11 @@ def _print(runs: Sequence[Run], at: str, asked: int | None) -> None:
 
     baseline = runs[0]
     steps = footing(runs, at, asked)
+    if asked is not None:
+        reached = [
+            step for run in (runs if at == "step" else runs[:1]) if (step := run.last_step) is not None
+        ]
+        note_late("compare", [asked], min(reached))
     print(f"at equal {_WORDS[at]}, baseline {baseline.name}\n")
     rates = {run.name: tokens_per_step(run) for run in runs}
     if at == "step" and len({rate for rate in rates.values() if rate is not None}) > 1:

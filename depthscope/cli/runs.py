@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -76,6 +77,14 @@ def runs_below(text: str, command: str) -> tuple[list[Run], list[str]]:
             "Record one with depthscope.Recorder(model, path), or type: depthscope demo"
         )
     return found, problems
+
+
+def note_late(command: str, asked: Sequence[int], last: int | None) -> None:
+    """Say on stderr of steps after the `last` recorded one that this one is used."""
+    for step in asked:
+        if last is not None and step > last:
+            note = f"no record at step {step}: the last recorded step is {last}; it is used"
+            print(f"depthscope: {command}: {note}", file=sys.stderr)
 
 
 def several(texts: Sequence[str], command: str) -> list[Run]:

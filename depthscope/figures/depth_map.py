@@ -25,6 +25,7 @@ from depthscope.figures.shown import (
     short_label,
     shown_values,
 )
+from depthscope.figures.within import require_within
 from depthscope.quantities import quantity as look_up
 from depthscope.quantities import reachable
 
@@ -42,6 +43,9 @@ class MapOptions:
     """Id of the run that differences are taken from; None: the first."""
     columns: int | None = None
     """Most columns of one run; None: its share of 1,500, at most 400."""
+
+    def __post_init__(self) -> None:
+        require_within("columns", self.columns, 1)
 
 
 def columns_for(runs: int) -> int:

@@ -138,6 +138,12 @@ WRONG = [
         ("--figure", "skip-paths", "--option", "top=many", "-o", "f.pdf"),
         "top is 'many'; expected a whole number",
     ),
+    (("--figure", "skip-paths", "--option", "top=-1", "-o", "f.pdf"), "top is -1; expected 1 or more"),
+    (
+        ("--figure", "skip-paths", "--option", "least_weight=7", "-o", "f.pdf"),
+        "least_weight is 7.0; expected 0 to 1",
+    ),
+    (("--figure", "depth-map", "--option", "columns=0", "-o", "f.pdf"), "columns is 0; expected 1 or more"),
 ]
 
 
@@ -204,6 +210,27 @@ def test_places_that_cannot_be_written(typed: Type, runs: Path, tmp_path: Path) 
         assert found.code == 1
         assert "Choose a place that you may write to" in found.err
     closed.chmod(stat.S_IRWXU)
+
+
+def test_a_place_that_cannot_be_is_named_with_the_command(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("export", str(runs), "--figure", "depth-map", "--quantity", "state_rms")
+    assert main([*words, "-o", "/proc/x/f.pdf"]) == 1
+    assert "export: /proc/x/f.pdf cannot be written: " in capsys.readouterr().err
+
+
+def test_a_step_after_the_last_is_answered_with_the_last(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("export", str(runs), "--figure", "depth-profile", "--quantity", "state_rms")
+    late = "the last recorded step is 20; it is used"
+    file = str(tmp_path / "f.csv")
+    assert main([*words, "--step", "99999", "--option", "pins=10,5000", "-o", file]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition("no record at step ")[2] for line in told] == [f"99999 : {late}", f"5000 : {late}"]
+    assert main([*words, "--step", "20", "-o", file]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_an_option_without_a_value(typed: Type, runs: Path) -> None:

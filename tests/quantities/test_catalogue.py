@@ -69,5 +69,7 @@ def test_the_docs_are_made_from_the_quantities() -> None:
 
 
 def test_a_gradient_norm_names_its_group_with_one_article() -> None:
-    assert quantity("rest_grad_norm").long_name.endswith("gradient of everything that belongs to no other group")
+    assert quantity("rest_grad_norm").long_name.endswith(
+        "gradient of everything that belongs to no other group"
+    )
     assert quantity("head_grad_norm").long_name.endswith("gradient of the LM head")
