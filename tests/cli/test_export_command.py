@@ -228,7 +228,7 @@ def test_a_step_after_the_last_is_answered_with_the_last(
     file = str(tmp_path / "f.csv")
     assert main([*words, "--step", "99999", "--option", "pins=10,5000", "-o", file]) == 0
     told = capsys.readouterr().err.splitlines()
-    assert [line.partition("no record at step ")[2] for line in told] == [f"99999 : {late}", f"5000 : {late}"]
+    assert [line.partition("no record at step ")[2] for line in told] == [f"99999: {late}", f"5000: {late}"]
     assert main([*words, "--step", "20", "-o", file]) == 0
     assert capsys.readouterr().err == ""
 
