@@ -202,6 +202,10 @@ def _handles(
         )
     all_marked = len(marked) in (0, len(arrays))
     whose = "" if all_marked else f" of {runs_words([sheet.name(run) for run in marked])}"
+    if len(whose) > sheet.letters(sheet.width - 0.6) - len(
+        "other sublayer"
+    ):  # only the depth of a run decides
+        whose = f" (up to {max(arrays[run].sizes['layer'] for run in marked)} sublayers)"
     kinds_drawn = kind_handles(sheet, sorted(layer_kinds))
     for handle in kinds_drawn:
         handle.set_label(f"{handle.get_label()}{whose}")

@@ -141,6 +141,16 @@ def test_names_of_forty_characters_never_set_the_layout(name: str, width: float,
     assert axes_widths(name, long, width) == pytest.approx(axes_widths(name, short, width), abs=0.02)
 
 
+def test_the_key_of_markers_stays_on_the_sheet_with_many_runs_of_which_one_has_none(
+    runs: Runs, tmp_path: Path
+) -> None:
+    deep = open_run(record(tmp_path / "deep", layers=128, steps=(0, 10), name="deep"))
+    marked = [run.renamed(LONG[place % 3].format(place)) for place, run in enumerate(runs.values())]
+    boxes = text_boxes("depth-profile", [*marked, deep], 3.25)
+    assert unreadable(boxes) == []
+    assert "attention (up to 8 sublayers)" in [text for text, _ in boxes]
+
+
 def axes_widths(name: str, runs: list[Run], width: float) -> list[float]:
     """Return the width of every axes of a figure, as a fraction of the sheet's."""
     with type_settings():
