@@ -36,7 +36,7 @@ def boundary_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int
             title=title, note=_note(data), empty=why_empty(data, quantity), definition=_definition(data)
         )
     look = Look(theme=theme(ask.theme), slots=slots, focus=ask.focus, host="page")
-    figure = block_boundaries_plotly(data, look=look, log=ask.log, end=ask.end)
+    figure = block_boundaries_plotly(data, look=look, log=ask.log, end=_end(ask, data, runs))
     meta = figure["layout"]["meta"]
     few = f"the first {MOST_BOUNDARY_RUNS} runs" if len(data.arrays) > MOST_BOUNDARY_RUNS else ""
     told = (few, meta.get("left_out"), meta["note"], meta.get("beyond"), meta["unusual"])
@@ -49,6 +49,11 @@ def boundary_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int
         definition=_definition(data),
         key=_key(ask, data, figure) if show == "folded" else [],
     )
+
+
+def _end(ask: Ask, data: Labelled, runs: Sequence[CachedRun]) -> int | None:
+    """Return where the time axis ends: that of all runs selected leaves room for live ones, where any is drawn."""
+    return ask.end if any(run.id in data.arrays and run.status == "live" for run in runs) else None
 
 
 def _note(data: Labelled) -> str:

@@ -41,6 +41,7 @@ _DISTANT = (
     "Distance 1 is the newest source that the target can read."
 )
 _FOLLOWED = {"weight": ("depth_attention", "depth_attention_std"), "contribution": ("depth_contribution",)}
+_PALE = "Entropy bars are pale where a target reads three sources or fewer."
 _MAPPED = ("depth_attention", "depth_contribution", "depth_attention_entropy")
 
 
@@ -65,7 +66,7 @@ def attention_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, in
         note=f"{note}, step {step:,}",
         figure=figure,
         warning=", ".join(filter(None, (crashed, array.attrs["contribution_absent"]))),
-        definition="\n\n".join(map(definition, _MAPPED)),
+        definition="\n\n".join([*map(definition, _MAPPED), _PALE]),
         key=_key(figure, limits, everyone),
     )
 

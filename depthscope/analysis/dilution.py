@@ -11,7 +11,7 @@ from depthscope.analysis.finding import Finding, as_values
 from depthscope.analysis.fit import FloatArray, log_positive
 from depthscope.analysis.records import Records
 from depthscope.analysis.rule import Rule
-from depthscope.analysis.wording import significant, span, times
+from depthscope.analysis.wording import course, significant, span, times
 
 
 def quarter_means(fresh_share: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -122,8 +122,8 @@ def _find(records: Records) -> list[Finding]:
             kind=RULE.kind,
             run_name=records.name,
             text=(
-                f"the newest write's share of the next read {verb} from {significant(found.first_quarter)} to "
-                f"{significant(found.last_quarter)}, first to last quarter of depth."
+                f"the newest write's share of the next read {course(verb, found.first_quarter, found.last_quarter)}, "
+                "first to last quarter of depth."
             ),
             values=as_values(found),
             page="depth",

@@ -31,7 +31,7 @@ def _find(records: Records) -> list[Finding]:
         return []
     moved = moved_gates(first, now)
     sides = ", ".join(
-        f"{side} {_span(first[:, place])} to {_span(now[:, place])}" for place, side in enumerate(SIDES)
+        f"{side} {_moved(_span(first[:, place]), _span(now[:, place]))}" for place, side in enumerate(SIDES)
     )
     return [
         Finding(
@@ -56,6 +56,10 @@ def _find(records: Records) -> list[Finding]:
             ),
         )
     ]
+
+
+def _moved(start: str, end: str) -> str:
+    return f"stays near {end}" if start == end else f"{start} to {end}"
 
 
 def _span(gates: FloatArray) -> str:

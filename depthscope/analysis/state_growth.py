@@ -12,7 +12,7 @@ from depthscope.analysis.finding import Finding, as_values
 from depthscope.analysis.fit import FloatArray, log_positive, slope
 from depthscope.analysis.records import Records
 from depthscope.analysis.rule import Rule, one_stream
-from depthscope.analysis.wording import percent, significant, times
+from depthscope.analysis.wording import SMALL, percent, significant, times
 from depthscope.quantities import DepthLayout
 
 
@@ -55,7 +55,7 @@ def state_growth(state_rms: FloatArray, transformer_block: Sequence[int]) -> Sta
 def growth_words(ratio: float) -> str:
     """Say how the state changes from the first to the last transformer block."""
     over = "from first to last transformer block"
-    if abs(ratio - 1) < 0.05:
+    if abs(ratio - 1) < SMALL:
         return f"state rms changes by {percent(abs(ratio - 1))} {over}."
     return f"state rms {'grows' if ratio > 1 else 'falls to'} {times(ratio)} {over}."
 

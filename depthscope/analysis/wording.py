@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+SMALL = 0.05
+"""Relative change up to which a number stays where it is."""
+
 
 def significant(value: float, digits: int = 2) -> str:
     """Write `value` with `digits` significant digits: 1.6, 36, 0.44, 1200; powers of ten only far from 1."""
@@ -31,6 +34,14 @@ def span(low: float, high: float) -> str:
     """Write a range: ``1.9–2.5``, or one number where both ends read the same."""
     first, last = significant(low), significant(high)
     return first if first == last else f"{first}–{last}"
+
+
+def course(verb: str, first: float, last: float) -> str:
+    """Write a change, ``falls from 0.46 to 0.14``, or ``stays near 0.14`` where it is small or both read the same."""
+    start, end = significant(first), significant(last)
+    if start == end or abs(last - first) < SMALL * abs(first):
+        return f"stays near {end}"
+    return f"{verb} from {start} to {end}"
 
 
 def percent(share: float) -> str:

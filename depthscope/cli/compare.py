@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +14,12 @@ from depthscope.cli.command import Command
 from depthscope.cli.comparison import NUMBERS, footing, tokens_per_step
 from depthscope.cli.errors import CliError, UsageError
 from depthscope.cli.options import natural
-from depthscope.cli.runs import open_named, several
+from depthscope.cli.runs import named_itself, note_late, open_named, several
 from depthscope.cli.summary import finding_text
 from depthscope.cli.table import Column, print_table
 
 if TYPE_CHECKING:
+    from depthscope.analysis import Finding
     from depthscope.store import Run
 
 ALIKE = 1e-9
@@ -52,24 +55,63 @@ def run(arguments: argparse.Namespace) -> int:
         runs = [named, *(run for run in runs if Path(run.path).resolve() != Path(named.path).resolve())]
     if len(runs) < 2:
         raise UsageError(f"compare: found one run, {runs[0].name}; expected two or more")
-    try:
-        _print(told_apart(runs), arguments.at, arguments.step)
-    except RunError as error:  # a chunk may be damaged where the rest can be read
-        raise CliError(f"compare: {error}") from None
+    typed = [*arguments.runs, *filter(None, [arguments.baseline])]
+    while True:
+        try:
+            compared = _compare(told_apart(runs), arguments.at, arguments.step)
+            break
+        except RunError as error:  # a chunk may be damaged where the rest can be read
+            damaged = [run for run in runs if Path(run.path) in (error.path, *error.path.parents)]
+            if not damaged or named_itself(damaged[0], typed) or len(runs) == 2:
+                raise CliError(f"compare: {error}") from None
+            print(f"depthscope: compare: left out: {error}", file=sys.stderr)
+            runs = [run for run in runs if run is not damaged[0]]
+    _print(compared, arguments.at, arguments.step)
     return 0
 
 
-def _print(runs: Sequence[Run], at: str, asked: int | None) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _Compared:
+    """All that is printed of some runs, the first of them the baseline, by run id."""
+
+    runs: Sequence[Run]
+    steps: Mapping[str, int]
+    rates: Mapping[str, float | None]
+    numbers: Mapping[str, Mapping[str, float]]
+    findings: Mapping[str, Sequence[Finding]]
+
+
+def _compare(runs: Sequence[Run], at: str, asked: int | None) -> _Compared:
+    """Read everything before anything is printed: a damaged run must not end it half-way."""
     from depthscope.analysis import findings
 
-    baseline = runs[0]
     steps = footing(runs, at, asked)
+    same = at == "step"
+    return _Compared(
+        runs=runs,
+        steps=steps,
+        rates={run.id: tokens_per_step(run) for run in runs},
+        numbers={
+            run.id: {title: number(run, steps[run.id]) for title, number in NUMBERS.items()} for run in runs
+        },
+        findings={
+            run.id: findings(run, runs[0] if same else None, step=steps[run.id])
+            for run in (runs[1:] if same else runs)
+        },
+    )
+
+
+def _print(compared: _Compared, at: str, asked: int | None) -> None:
+    runs, steps, found = compared.runs, compared.steps, compared.numbers
+    baseline = runs[0]
+    if asked is not None:
+        footed = runs if at == "step" else runs[:1]
+        note_late("compare", [asked], min(step for run in footed if (step := run.last_step) is not None))
     print(f"at equal {_WORDS[at]}, baseline {baseline.name}\n")
-    rates = {run.name: tokens_per_step(run) for run in runs}
+    rates = {run.name: compared.rates[run.id] for run in runs}
     if at == "step" and len({rate for rate in rates.values() if rate is not None}) > 1:
         told = ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items() if rate is not None)
         print(f"! Tokens per step differ ({told}): equal steps are not equal tokens. Type --at tokens.\n")
-    found = {run.id: {title: number(run, steps[run.id]) for title, number in NUMBERS.items()} for run in runs}
     columns = [Column(title="")] + [Column(title=run.name, right=True) for run in runs]
     rows = [["design", *(str(run.config.get("kind") or run.layout.design) for run in runs)]]
     rows.append(["step", *(str(steps[run.id]) for run in runs)])
@@ -85,12 +127,11 @@ def _print(runs: Sequence[Run], at: str, asked: int | None) -> None:
         print(f"The same in all runs: {'; '.join(alike)}.")
     for run in runs[1:]:
         print(f"\n{run.name} against {baseline.name}")
-        same = at == "step"
-        for finding in findings(run, baseline if same else None, step=steps[run.id]):
+        for finding in compared.findings[run.id]:
             print(finding_text(finding))
     if at != "step":
         print(f"\n{baseline.name}")
-        for finding in findings(baseline, step=steps[baseline.id]):
+        for finding in compared.findings[baseline.id]:
             print(finding_text(finding))
 
 

@@ -7,7 +7,7 @@ import importlib.util
 from pathlib import Path
 
 from depthscope.cli.command import Command
-from depthscope.cli.errors import CliError, UsageError
+from depthscope.cli.errors import CliError, UsageError, cannot_write
 from depthscope.cli.options import count, designs, natural, port
 
 
@@ -69,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         return run_demo(options)
     except DemoError as error:
         raise UsageError(f"demo: {error}") from None
+    except OSError as error:
+        raise cannot_write("demo", arguments.out or Path("demo-runs"), error) or error from None
 
 
 DEMO = Command(

@@ -6,6 +6,10 @@ import errno
 import os
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+
+IN_THE_WAY = (NotADirectoryError, FileExistsError)
+"""A file where a folder is needed: the place that was typed cannot be; anything else may pass."""
 
 
 class CliError(Exception):
@@ -21,6 +25,17 @@ class UsageError(CliError):
     """
 
     exit_code = 2
+
+
+def cannot_write(command: str, place: Path, error: OSError) -> CliError | None:
+    """Say that `place` cannot be written; None where the error is about some other file."""
+    if error.filename is None:
+        return None
+    told, wanted = Path(os.fsdecode(error.filename)).absolute(), place.absolute()
+    if told != wanted and told not in wanted.parents and told.parent != wanted.parent:
+        return None
+    kind = UsageError if isinstance(error, IN_THE_WAY) else CliError
+    return kind(f"{command}: {place} cannot be written: {os_error_text(error)}")
 
 
 _MOST = 40

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from depthscope.cli.command import Command
-from depthscope.cli.errors import CliError, UsageError, did_you_mean
+from depthscope.cli.errors import CliError, UsageError, cannot_write, did_you_mean
 from depthscope.cli.options import natural
-from depthscope.cli.runs import open_named, several
+from depthscope.cli.runs import note_late, open_named, several
 from depthscope.cli.table import Column, print_table
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     written = _export(arguments)
     for name, reason in written.left_out.items():
         print(f"depthscope: export: {name} is not in the figure: {reason}", file=sys.stderr)
+    for name, reason in written.loss_only.items():
+        print(f"depthscope: export: {name} is in the figure with its loss only: {reason}", file=sys.stderr)
     for path in (written.figure, *written.beside):
         print(path)
     return 0
@@ -107,6 +109,9 @@ def _export(arguments: argparse.Namespace) -> Exported:
         options["baseline"] = baseline.id
         if baseline.id not in [run.id for run in runs]:
             runs.insert(0, baseline)
+    asked = [options.get("step"), options.get("reference_step"), *options.get("pins", ())]
+    steps = [step for run in runs if (step := run.last_step) is not None]
+    note_late("export", [step for step in asked if step is not None], max(steps, default=None))
     if arguments.linear:
         options["log"] = False
     try:
@@ -120,6 +125,8 @@ def _export(arguments: argparse.Namespace) -> Exported:
             slots={run.id: slot for slot, run in enumerate(sorted(runs, key=_age), start=1)},
             **options,
         )
+    except OSError as error:
+        raise cannot_write("export", Path(arguments.output), error) or error from None
     except RunError as error:  # a chunk may be damaged where the rest can be read
         raise CliError(f"export: {error}") from None
     except KeyError as error:

@@ -10,7 +10,7 @@ from depthscope.cli.check import CHECK
 from depthscope.cli.command import Command, parser_of
 from depthscope.cli.compare import COMPARE
 from depthscope.cli.demo import DEMO
-from depthscope.cli.errors import CliError, UsageError, did_you_mean, os_error_text
+from depthscope.cli.errors import IN_THE_WAY, CliError, UsageError, did_you_mean, os_error_text
 from depthscope.cli.export import EXPORT
 from depthscope.cli.inspect import INSPECT
 from depthscope.cli.ls import LS
@@ -26,7 +26,6 @@ COMMANDS: dict[str, Command] = {
 }
 INTERRUPTED = 130
 CLOSED_PIPE = 141
-_IN_THE_WAY = (NotADirectoryError, FileExistsError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,8 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if os.environ.get("DEPTHSCOPE_TRACEBACK"):
             raise
-        # A file where a folder is needed: the place that was typed cannot be; anything else may pass.
-        code = UsageError.exit_code if isinstance(error, _IN_THE_WAY) else CliError.exit_code
+        code = UsageError.exit_code if isinstance(error, IN_THE_WAY) else CliError.exit_code
         return _complain(os_error_text(error), code)
     except Exception as error:
         if os.environ.get("DEPTHSCOPE_TRACEBACK"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -78,13 +79,23 @@ def runs_below(text: str, command: str) -> tuple[list[Run], list[str]]:
     return found, problems
 
 
+def note_late(command: str, asked: Sequence[int], last: int | None) -> None:
+    """Say on stderr of steps after the `last` recorded one that this one is used."""
+    for step in asked:
+        if last is not None and step > last:
+            note = f"no record at step {step}: the last recorded step is {last}; it is used"
+            print(f"depthscope: {command}: {note}", file=sys.stderr)
+
+
 def several(texts: Sequence[str], command: str) -> list[Run]:
     """Return the runs that paths name, in their order: a run, a part of one, or a folder with runs below it.
 
-    A run that is named twice counts once. UsageError where a path holds no run, CliError where one cannot be
+    A run that is named twice counts once. Of a folder, runs that cannot be opened are named on stderr and left
+    out. UsageError where a path holds no run, CliError where one that is named itself, or all of them, cannot be
     opened.
     """
     found: dict[Path, Run] = {}
+    broken: list[str] = []
     for text in texts:
         path = existing(text, command)
         inside = any((place / "run.json").is_file() for place in (path, *path.absolute().parents[:3]))
@@ -92,7 +103,17 @@ def several(texts: Sequence[str], command: str) -> list[Run]:
             opened = [open_named(text, command)]
         else:
             opened, problems = runs_below(text, command)
-            if problems:
-                raise CliError(f"{command}: " + "\n".join(problems))
+            broken += problems
         found.update({Path(run.path).resolve(): run for run in opened})
+    if not found:
+        raise CliError(f"{command}: " + "\n".join(broken))
+    for problem in dict.fromkeys(broken):
+        print(f"depthscope: {command}: left out: {problem}", file=sys.stderr)
     return list(found.values())
+
+
+def named_itself(run: Run, texts: Sequence[str]) -> bool:
+    """Return whether one of the paths that were typed is the run or a part of it, not a folder above it."""
+    path = Path(run.path).resolve()
+    typed = [Path(text).expanduser().resolve() for text in texts]
+    return any(path == one or path in one.parents for one in typed)

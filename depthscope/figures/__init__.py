@@ -54,7 +54,15 @@ from depthscope.figures.paper_figure import (
 from depthscope.figures.paper_file import PAPER_FORMATS, PaperFormat, paper_bytes
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps, shared_losses
-from depthscope.figures.shown import MODES, Mode, comparison, heading, is_signed, quantity_shown
+from depthscope.figures.shown import (
+    MODES,
+    Mode,
+    comparison,
+    heading,
+    is_log_stored,
+    is_signed,
+    quantity_shown,
+)
 from depthscope.figures.skip_paths import SkipPathOptions, skip_paths_data
 from depthscope.figures.skip_paths_plotly import kinds_drawn as skip_kinds
 from depthscope.figures.skip_paths_plotly import skip_paths_plotly
@@ -133,6 +141,7 @@ __all__ = [
     "has_blocks",
     "heading",
     "is_difference",
+    "is_log_stored",
     "is_signed",
     "left_out_words",
     "limits_of",

@@ -18,6 +18,7 @@ from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import IntArray, recorded_steps, row_for
 from depthscope.figures.shown import FloatArray, heading, is_signed, require, short_label, shown_values
+from depthscope.figures.within import require_within
 from depthscope.quantities import quantity as look_up
 
 Show = Literal["folded", "sums", "reset", "read"]
@@ -42,6 +43,9 @@ class BoundaryOptions:
     """Of `folded`: the newest row at or before this step; None: the newest row."""
     columns: int = 400
     """Of the others: most columns of one run."""
+
+    def __post_init__(self) -> None:
+        require_within("columns", self.columns, 1)
 
 
 def block_boundaries_data(runs: Sequence[ReadableRun], options: BoundaryOptions) -> Labelled:

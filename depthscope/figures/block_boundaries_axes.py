@@ -16,7 +16,7 @@ MOST_FOLDED = 12
 MOST_LINES = 16
 """Lines over steps in one panel; above, each run keeps blocks that are evenly spaced in depth."""
 MOST_NUMBERED = 6
-"""Lines of one run that get their number at the end."""
+"""Lines that get their number at the end, and the most boundaries of one run that are lines."""
 _LEAST_OF_A_RUN = 2
 _MOST_MARKED = 12
 _RATIOS = ("reset", "read")
@@ -72,23 +72,25 @@ def has_reference(data: Labelled) -> bool:
 
 def rows_drawn(data: Labelled) -> dict[str, list[int]]:
     """Return for each run which of its blocks or boundaries are lines, counted from 0."""
-    every = {run: list(range(array.shape[0])) for run, array in data.arrays.items()}
-    if data.attributes["show"] == "folded" or sum(map(len, every.values())) <= MOST_LINES:
-        return every
-    most = max(_LEAST_OF_A_RUN, MOST_LINES // len(every))
-    return {run: [rows[place] for place in _spread(len(rows), most)] for run, rows in every.items()}
+    counts = {run: array.shape[0] for run, array in data.arrays.items()}
+    show = data.attributes["show"]
+    if show == "folded":
+        return {run: list(range(count)) for run, count in counts.items()}
+    most = MOST_NUMBERED if show in _RATIOS else MOST_LINES
+    if sum(min(count, most) for count in counts.values()) > MOST_LINES:
+        most = min(most, max(_LEAST_OF_A_RUN, MOST_LINES // len(counts)))
+    return {run: _spread(count, most) for run, count in counts.items()}
 
 
 def left_out_words(data: Labelled) -> str:
-    """Say which lines are drawn of a run whose lines are not all: ``deep: blocks 1, 6, 11 and 16 of 16``."""
+    """Say how many lines are drawn of a run whose lines are not all: ``deep: 6 of 21 boundaries``."""
     told = []
     for run, rows in rows_drawn(data).items():
         array = data.arrays[run]
         if len(rows) < array.shape[0]:
             kind = {"block": "blocks", "boundary": "boundaries"}[str(array.dims[0])]
-            numbers = [str(row + 1) for row in rows]
-            listed = f"{', '.join(numbers[:-1])} and {numbers[-1]} of {array.shape[0]}"
-            told.append(f"{shortened(data.names.get(run, run), 20)}: {kind} {listed}")
+            name = shortened(data.names.get(run, run), 20)
+            told.append(f"{name}: {len(rows)} of {array.shape[0]} {kind}")
     return "; ".join(told)
 
 

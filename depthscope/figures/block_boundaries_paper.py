@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
 from depthscope.figures.beyond import Stretch, beyond_words
 from depthscope.figures.block_boundaries_axes import (
@@ -22,7 +23,13 @@ from depthscope.figures.block_boundaries_axes import (
     position_ticks,
     rows_drawn,
 )
-from depthscope.figures.colours_paper import colour_bar, draw_cells, missing_handles, scale_of
+from depthscope.figures.colours_paper import (
+    colour_bar,
+    draw_cells,
+    missing_handles,
+    past_the_end_face,
+    scale_of,
+)
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Range
 from depthscope.figures.loss_paper import step_axis
@@ -31,6 +38,7 @@ from depthscope.figures.paper import MARKER, Sheet, bare, depth_ticks, legend, p
 
 _ROW = 1.5
 _BAR = 0.45
+_PAST_A_BLOCK = "past a shorter block's end"
 _PIXELS = 0.5
 """Points of a line for each of its pixels on the screen."""
 
@@ -53,14 +61,16 @@ def block_boundaries_paper(
     letters = iter("abcdefghijklmnopqrstuvwxyz" if 2 <= count <= 26 else "")
     room = sheet.width / across - 0.45
     maps = []
-    short = False
+    short, absent = False, False
     for place, run in enumerate(cells):
         assert folded is not None
         axes = next(places)
         control = " (control)" if folded.arrays[run].attrs["control"] else ""
         if mapped:
             maps.append((axes, _map(axes, run, folded, sheet, log=log)))
-            short |= bool((folded.arrays[run]["layer"].values == 0).any())
+            there = folded.arrays[run]["layer"].values > 0
+            short |= not bool(there.all())
+            absent |= bool(np.isnan(folded.arrays[run].values[there]).any())
         else:
             _folded(axes, run, folded, sheet, log=log)
         if place % across:
@@ -80,7 +90,12 @@ def block_boundaries_paper(
             figure, maps[0][1], sheet, shared, words, room=sheet.width - 0.3, under=[axes for axes, _ in maps]
         )
     legend(
-        figure, sheet, [*_handles(panels, sheet), *missing_handles(sheet, unreachable=False, missing=short)]
+        figure,
+        sheet,
+        [
+            *_handles(panels, sheet),
+            *missing_handles(sheet, unreachable=False, missing=absent, past=_PAST_A_BLOCK if short else ""),
+        ],
     )
     return figure
 
@@ -107,6 +122,8 @@ def _map(axes: Axes, run: str, data: Labelled, sheet: Sheet, *, log: bool) -> ob
         sheet,
         vectors=True,
     )
+    for row, column in np.argwhere(array["layer"].values == 0):
+        axes.add_patch(Rectangle((column + 0.5, row + 0.5), 1.0, 1.0, **past_the_end_face(sheet)))
     axes.set_xlim(0.5, positions + 0.5)
     axes.set_ylim(blocks + 0.5, 0.5)
     axes.set_yticks(depth_ticks(blocks, [0] * blocks, room=_ROW - 0.6, apart=0.14))

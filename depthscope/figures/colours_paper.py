@@ -28,6 +28,9 @@ _MOST_TICKS = 6
 _NARROW = 1.6
 
 
+NOT_RECORDED = "not recorded"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scale:
     """The two ends of a colour scale in shown units."""
@@ -173,14 +176,24 @@ def unreachable_face(sheet: Sheet) -> dict[str, Any]:
     }
 
 
-def missing_handles(sheet: Sheet, *, unreachable: bool, missing: bool, below: bool = False) -> list[Patch]:
-    """Return legend patches for what has no colour."""
+def past_the_end_face(sheet: Sheet) -> dict[str, Any]:
+    """Return how places past an end are filled, of a run in steps or of a block in positions: thinly hatched."""
+    return {"facecolor": sheet["surface"], "edgecolor": sheet["chart-axis"], "hatch": "////", "linewidth": 0}
+
+
+def missing_handles(
+    sheet: Sheet, *, unreachable: bool, missing: bool, below: bool = False, past: str = ""
+) -> list[Patch]:
+    """Return legend patches for what has no colour; `past` says what lies past an end, nothing where nothing does."""
     found = []
     if unreachable:
         found.append(Patch(**unreachable_face(sheet), label="unreachable"))
     if missing or below:
-        label = " or ".join(["not recorded"] * missing + ["zero or less"] * below)
+        none = "no value" if past == NOT_RECORDED else NOT_RECORDED
+        label = " or ".join([none] * missing + ["zero or less"] * below)
         found.append(Patch(facecolor=sheet["chart-hatch"], label=label))
+    if past:
+        found.append(Patch(**past_the_end_face(sheet), label=past))
     return found
 
 

@@ -25,6 +25,7 @@ from depthscope.figures.shown import (
     short_label,
     shown_values,
 )
+from depthscope.figures.within import require_within
 from depthscope.quantities import quantity as look_up
 from depthscope.quantities import reachable
 
@@ -42,6 +43,9 @@ class MapOptions:
     """Id of the run that differences are taken from; None: the first."""
     columns: int | None = None
     """Most columns of one run; None: its share of 1,500, at most 400."""
+
+    def __post_init__(self) -> None:
+        require_within("columns", self.columns, 1)
 
 
 def columns_for(runs: int) -> int:
@@ -88,6 +92,8 @@ def depth_map_data(runs: Sequence[ReadableRun], options: MapOptions) -> Labelled
     if options.mode == "difference" and baseline is not None:
         drawn = [run for run in runs if run.id != baseline.id]
     arrays, absent, names = per_run(drawn, part)
+    if baseline is not None:
+        names.setdefault(baseline.id, baseline.name)
     _, note = heading(options.quantity, options.mode)
     return Labelled(
         arrays=arrays,

@@ -14,19 +14,21 @@ from matplotlib.patches import Rectangle
 from depthscope.figures.bands import banded_runs
 from depthscope.figures.colours_paper import (
     MOST_CELLS,
+    NOT_RECORDED,
     Scale,
     colour_bar,
     draw_cells,
     missing_handles,
+    past_the_end_face,
     scale_of,
     unreachable_face,
 )
 from depthscope.figures.depth_map import map_log
-from depthscope.figures.depth_profile_paper import value_label
+from depthscope.figures.depth_profile_paper import against
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Range
 from depthscope.figures.loss_paper import step_axis
-from depthscope.figures.map_marks import MANY_BOUNDARIES, column_edges
+from depthscope.figures.map_marks import MANY_BOUNDARIES, column_edges, column_width
 from depthscope.figures.paper import Sheet, bare, depth_ticks, legend, panel_title
 
 
@@ -43,7 +45,7 @@ def depth_map_paper(
     grid = figure.subplots(down, across, squeeze=False)
     shared = None if scale == "own" else scale_of(data, data.arrays.values(), log=log, robust=scale != "full")
     last = max(int(array["step_end"].values[-1]) for array in data.arrays.values())
-    hidden, absent, below = False, False, False
+    hidden, absent, below, ended = False, False, False, False
     vectors = sum(array.size for array in data.arrays.values()) <= MOST_CELLS
     alike = len({array.sizes["layer"] for array in data.arrays.values()}) == 1
     ticked = (banded_runs(data.arrays, sheet.look.focus) or runs)[0] if alike else None
@@ -53,6 +55,7 @@ def depth_map_paper(
         mesh = _map(axes, array, own, sheet, last, vectors=vectors)
         hidden |= not bool(array["reachable"].values.all())
         absent |= bool(np.isnan(array.values[array["reachable"].values]).any())
+        ended |= _ends_before(array, last)
         below |= own.log and bool((array.values <= 0).any())
         panel_title(axes, sheet, sheet.name(run, 22))
         layers = array.sizes["layer"]
@@ -75,13 +78,24 @@ def depth_map_paper(
         note = "one range for all runs" if len(runs) > 1 else ""
         words = [label_of(data), note]
         colour_bar(figure, first, sheet, shared, words, room=sheet.width - 0.3, under=list(grid.flat))
-    legend(figure, sheet, missing_handles(sheet, unreachable=hidden, missing=absent, below=below))
+    legend(
+        figure,
+        sheet,
+        missing_handles(
+            sheet, unreachable=hidden, missing=absent, below=below, past=NOT_RECORDED if ended else ""
+        ),
+    )
     return figure
+
+
+def _ends_before(array: xr.DataArray, last: int) -> bool:
+    """Return whether a run has recorded nothing over the end of the common time axis, by more than a column."""
+    return last - int(array["step_end"].values[-1]) > column_width(array)
 
 
 def label_of(data: Labelled) -> str:
     """Return what the colours of a map show: ``State, typical token, ‖s‖/√d``."""
-    label = value_label(data)
+    label = against(data) or str(data.attributes["note"])
     title = str(data.attributes["title"]).partition(" by ")[0]
     return title if label in ("1", "") else f"{title}, {label}"
 
@@ -98,6 +112,12 @@ def _map(axes: Axes, array: xr.DataArray, scale: Scale, sheet: Sheet, last: int,
                 float(edges[-1] - edges[0]),
                 1.0,
                 **unreachable_face(sheet),
+            )
+        )
+    if _ends_before(array, last):
+        axes.add_patch(
+            Rectangle(
+                (float(edges[-1]), 0.5), last - float(edges[-1]), float(layers), **past_the_end_face(sheet)
             )
         )
     blocks = array["residual_block"].values

@@ -16,6 +16,7 @@ from depthscope.figures.depth_profile import NO_STEP, profile_axis
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.loss_paper import draw_loss
 from depthscope.figures.marks_paper import draw_unusual, draw_value_axis, end_labels
+from depthscope.figures.names import shortened
 from depthscope.figures.paper import (
     LINE,
     MARKER,
@@ -53,7 +54,7 @@ def depth_profile_paper(panels: Mapping[str, Labelled], sheet: Sheet, *, log: bo
             more = profile_axis(data, log=log).note
         else:
             more = draw_loss(axes, data, sheet)
-        title = ", ".join(filter(None, (data.attributes["title"], more)))
+        title = ", ".join(filter(None, (data.attributes["title"], against(data), more)))
         panel_title(axes, sheet, title, letters[place : place + 1], room=sheet.width / across - 0.5)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
@@ -87,7 +88,7 @@ def draw_profile(axes: Axes, data: Labelled, sheet: Sheet, *, log: bool, room: f
     if data.attributes["mode"] == "difference":
         axes.axhline(0, color=sheet["chart-axis"], linewidth=0.6, zorder=1)
     draw_value_axis(axes, values)
-    axes.set_ylabel(value_label(data))
+    axes.set_ylabel(_value_label(data))
     end_labels(axes, _pin_labels(data, sheet), height=PANEL - 0.45)
     _depth_axis(axes, data, sheet, normalised, room)
 
@@ -150,12 +151,18 @@ def _line(
         )
 
 
-def value_label(data: Labelled) -> str:
-    """Return the label of a value axis: what is plotted, or how it compares with the baseline."""
-    if data.attributes["mode"] == "difference":
-        name = data.names.get(data.attributes["baseline"], "the baseline")
-        return comparison(data.attributes["quantity"], name)
-    return str(data.attributes["note"])
+def against(data: Labelled) -> str:
+    """Return how a difference compares with its baseline, ``log₂ ratio to a``; nothing in another mode."""
+    if data.attributes.get("mode") != "difference":
+        return ""
+    name = shortened(data.names.get(data.attributes["baseline"], "the baseline"), 26)
+    return comparison(data.attributes["quantity"], name)
+
+
+def _value_label(data: Labelled) -> str:
+    """Return the label of a value axis; the title names the baseline, for which a panel's height has no room."""
+    told = against(data)
+    return told.partition(" to ")[0] if told else str(data.attributes["note"])
 
 
 def _depth_axis(axes: Axes, data: Labelled, sheet: Sheet, normalised: bool, room: float) -> None:
@@ -195,6 +202,10 @@ def _handles(
         )
     all_marked = len(marked) in (0, len(arrays))
     whose = "" if all_marked else f" of {runs_words([sheet.name(run) for run in marked])}"
+    if len(whose) > sheet.letters(sheet.width - 0.6) - len(
+        "other sublayer"
+    ):  # only the depth of a run decides
+        whose = f" (up to {max(arrays[run].sizes['layer'] for run in marked)} sublayers)"
     kinds_drawn = kind_handles(sheet, sorted(layer_kinds))
     for handle in kinds_drawn:
         handle.set_label(f"{handle.get_label()}{whose}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -144,11 +144,15 @@ def paper_panels(name: str, runs: Sequence[ReadableRun], **options: Any) -> dict
     chosen = look_up_paper(name)
     _check(name, chosen, options)
     panels = {
-        panel: Panel(figure=figure, options=asked, data=_without_empty(_DATA[figure](runs, asked), asked))
+        panel: Panel(
+            figure=figure,
+            options=asked,
+            data=_with_baseline(_without_empty(_DATA[figure](runs, asked), asked)),
+        )
         for panel, (figure, asked) in chosen.parts(options).items()
     }
     drawn = {panel: entry for panel, entry in panels.items() if entry.data.arrays}
-    if not drawn:
+    if not drawn or _only_baseline(panels.values()):
         raise NothingToDraw(name, panels)
     return drawn
 
@@ -170,6 +174,25 @@ def _without_empty(data: Labelled, asked: Any) -> Labelled:
     )
 
 
+def _with_baseline(data: Labelled) -> Labelled:
+    """Give the reason of a baseline that its own difference does not show."""
+    baseline = _baseline(data)
+    if baseline is None or baseline in data.arrays or baseline in data.absent:
+        return data
+    return replace(data, absent={**data.absent, baseline: "it is the baseline"})
+
+
+def _only_baseline(panels: Iterable[Panel]) -> bool:
+    """Return whether these are differences of which nothing but the baseline itself is left."""
+    found = [panel.data for panel in panels if _baseline(panel.data) is not None]
+    return bool(found) and all(set(data.arrays) <= {_baseline(data)} for data in found)
+
+
+def _baseline(data: Labelled) -> str | None:
+    """Return the id of the run that `data` are differences to; None where they are none."""
+    return data.attributes.get("baseline") if data.attributes.get("mode") == "difference" else None
+
+
 class NothingToDraw(ValueError):
     """None of the runs has what a figure shows; the text gives each run's reason."""
 
@@ -177,7 +200,8 @@ class NothingToDraw(ValueError):
         reasons: dict[str, str] = {}
         for panel in reversed(list(panels.values())):
             reasons |= {panel.data.names[run]: reason for run, reason in panel.data.absent.items()}
-        told = "\n".join(f"  {run}: {reason}" for run, reason in reasons.items()) or "  no runs were given"
+        alone = "a difference needs a second run" if _only_baseline(panels.values()) else "no runs were given"
+        told = "\n".join(f"  {run}: {reason}" for run, reason in reasons.items()) or f"  {alone}"
         super().__init__(f"figure {name!r} has nothing to draw:\n{told}")
 
 

@@ -14,6 +14,7 @@ from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import recorded_steps, row_for
 from depthscope.figures.shown import require
+from depthscope.figures.within import require_within
 from depthscope.quantities import DepthLayout
 from depthscope.quantities import quantity as look_up
 
@@ -42,6 +43,11 @@ class SkipPathOptions:
     """Paths below this weight are left out, on top of the criterion of a skip path."""
     least_distance: int = 2
     """Sources nearer than this are left out; 1 is the newest that a target can read."""
+
+    def __post_init__(self) -> None:
+        require_within("top", self.top, 1)
+        require_within("least_weight", self.least_weight, 0, 1)
+        require_within("least_distance", self.least_distance, 1)
 
 
 def skip_paths_data(runs: Sequence[ReadableRun], options: SkipPathOptions) -> Labelled:

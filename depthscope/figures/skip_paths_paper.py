@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 
 import numpy as np
@@ -21,6 +22,13 @@ _WIDEST = 3.6
 """Points, of a path of weight 1/2 and above, where sublayers lie far enough apart."""
 _THINNEST = 1.6
 _SHARES: Mapping[float, str] = {0.25: "0.25", 0.5: "0.5", 0.75: "0.75"}
+_SIDE = 1.05
+"""Inches, of a run's side of an axis."""
+_REACH = 1.18
+"""How far a side reaches in units of the axis; the highest arc's control points lie at 0.78."""
+_LINE = 0.14
+"""Inches, of a further line of a run's title."""
+_LONGEST_NAME = 40
 _DOT = 2.6
 _LEAST_DOT = 1.4
 """Points of a sublayer's dot below which none are drawn."""
@@ -36,7 +44,9 @@ def skip_paths_paper(
     (data,) = panels.values()
     runs = list(data.arrays)
     pairs = [runs[place : place + 2] for place in range(0, len(runs), 2)]
-    heights = [0.5 + 1.05 * len(pair) for pair in pairs]
+    heights = [
+        0.5 + sum(_SIDE + _LINE * _title(run, data, sheet).count("\n") for run in pair) for pair in pairs
+    ]
     figure = sheet.figure(0.05 + sum(heights))
     grid = figure.subplots(len(pairs), 1, squeeze=False, height_ratios=heights)
     widest = _widest(data, sheet)
@@ -74,10 +84,12 @@ def _pair(
     layers = depths[0] if len(set(depths)) == 1 else 0
     end = layers + 1 if layers else 1
     axes.set_xlim(-0.8 / 25 * end, end + 0.8 / 25 * end)
-    axes.set_ylim(-1.18 if len(runs) == 2 else -0.1, 1.18)
+    titles = [_title(run, data, sheet) for run in runs]
+    reaches = [_REACH * (1 + title.count("\n") * _LINE / _SIDE) for title in titles]
+    axes.set_ylim(-reaches[1] if len(runs) == 2 else -0.1, reaches[0])
     axes.axhline(0, color=sheet["chart-axis"], linewidth=0.6, zorder=1)
     sides, names = [], []
-    for run, depth, side in zip(runs, depths, (1, -1), strict=False):
+    for run, title, depth, side in zip(runs, titles, depths, (1, -1), strict=False):
         array = data.arrays[run]
         arcs = _arcs(array, side, end / (depth + 1), widest)
         for place in reversed(range(len(arcs))):  # the lightest first
@@ -89,17 +101,26 @@ def _pair(
             axes.text(
                 0.0,
                 1.0 if side > 0 else 0.0,
-                f"{sheet.name(run)}: {_count(array)}",
+                title,
                 transform=axes.transAxes,
                 ha="left",
                 va="top" if side > 0 else "bottom",
                 color=sheet["text"],
+                linespacing=1.1,
+                in_layout=False,  # a title has the axes' width and never sets it
             )
         )
     if _has_dots(layers, sheet):
         _dots(axes, data.arrays[runs[0]], sheet)
     _depth_axis(axes, sheet, layers, [list(data.arrays[run].attrs["residual_block"]) for run in runs])
     return sides, names
+
+
+def _title(run: str, data: Labelled, sheet: Sheet) -> str:
+    """Say whose arcs these are and how many, in as many lines as the axes' width asks for."""
+    room = sheet.letters(sheet.width - 0.1)
+    text = f"{sheet.name(run, min(room, _LONGEST_NAME))}: {_count(data.arrays[run])}"
+    return textwrap.fill(text, room, break_on_hyphens=False)
 
 
 def _count(array: xr.DataArray) -> str:

@@ -26,9 +26,9 @@ def whole_model() -> tuple[Quantity, ...]:
 
     after = "after clipping, unscaled: as the optimizer uses it"
     parts = (
-        ("embedding", "embedding"),
-        ("head", "LM head"),
-        ("final_norm", "norm in front of the LM head"),
+        ("embedding", "the embedding"),
+        ("head", "the LM head"),
+        ("final_norm", "the norm in front of the LM head"),
         ("rest", "everything that belongs to no other group"),
     )
     return (
@@ -75,7 +75,7 @@ def whole_model() -> tuple[Quantity, ...]:
             scalar(
                 f"{part}_grad_norm",
                 f"Gradient, {part.replace('_', ' ')}",
-                f"L2 norm of the gradient of the {meaning}",
+                f"L2 norm of the gradient of {meaning}",
                 "nats / parameter",
                 formula="||dL/dtheta||_2",
                 reduction="sum of squares over the group's parameters",

@@ -55,7 +55,12 @@ def sentences(
 
     `paper`: as the figure is drawn on paper, so its marks are explained.
     """
-    drawn = [run for run in runs if any(run.id in panel.data.arrays for panel in panels.values())]
+    told = {run for panel in panels.values() for run in panel.data.arrays} | {
+        panel.data.attributes.get("baseline")
+        for panel in panels.values()
+        if panel.data.attributes.get("mode") == "difference"
+    }
+    drawn = [run for run in runs if run.id in told]
     letters = letters_of(name, panels)
     out = []
     if "loss" in panels or name not in ("depth-profile", "depth-map"):

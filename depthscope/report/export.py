@@ -40,6 +40,8 @@ class Exported:
     """The numbers (.csv), the provenance (.json) and, for PDF, SVG and PNG, the LaTeX (.tex)."""
     left_out: Mapping[str, str]
     """Runs that the figure shows nothing of, by name, and why."""
+    loss_only: Mapping[str, str]
+    """Runs of which the figure shows the loss and nothing else, by name, and why."""
 
 
 def export(
@@ -118,10 +120,14 @@ def export(
         drawing={"log": log, "scale": scale, "slots": dict(slots or {})},
     )
     _write(files)
+    profiles = {key: panel for key, panel in panels.items() if panel.figure != "loss"}
+    left_out = _left_out(panels, chosen)
+    no_profile = _left_out(profiles, chosen) if profiles else {}
     return Exported(
         figure=target,
         beside=tuple(file for file in files if file != target),
-        left_out=_left_out(panels, chosen),
+        left_out=left_out,
+        loss_only={run: reason for run, reason in no_profile.items() if run not in left_out},
     )
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from depthscope.figures import Labelled, Panel, is_signed
+from depthscope.figures import Labelled, Panel, is_log_stored, is_signed
 from depthscope.quantities import QUANTITIES
 
-_FIRST = ("panel", "run", "run_id", "quantity", "unit", "value")
+_FIRST = ("panel", "run", "run_id", "quantity", "transform", "unit", "value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,9 @@ class Table:
 
 
 def csv_bytes(panels: Mapping[str, Panel]) -> bytes:
-    """Return a CSV of all panels, UTF-8: panel, run, run_id, quantity, unit, value, then coordinates.
+    """Return a CSV of all panels, UTF-8: panel, run, run_id, quantity, transform, unit, value, then coordinates.
+
+    `transform` says what was made of the recorded quantity before it was drawn: ``exp``, ``log2 ratio to a``.
 
     Numbers are written with as many digits as make them the same number again, a missing one as nothing. A
     curve that belongs to no run, as a reference, has an empty run_id.
@@ -59,7 +61,14 @@ def table_of(panels: Mapping[str, Panel], *, most: int | None = None) -> Table:
             columns = _columns(array, kept)
             coordinates |= dict.fromkeys(columns)
             quantity = str(array.name or data.attributes["quantity"])
-            head = [name, label, run, quantity, _unit(array, quantity, data)]
+            head = [
+                name,
+                label,
+                run,
+                quantity,
+                _transform(array, quantity, data),
+                _unit(array, quantity, data),
+            ]
             parts.append((head, _texts(array.values, kept), columns, kept))
     return Table(columns=(*_FIRST, *coordinates), rows=_rows(parts, list(coordinates)), total=total)
 
@@ -72,6 +81,22 @@ def _rows(
         filled = [columns.get(name, empty) for name in coordinates]
         for value, *labels in zip(values, *filled, strict=True):
             yield [*head, value, *labels]
+
+
+def _transform(array: xr.DataArray, quantity: str, data: Labelled) -> str:
+    """Return what the value is of the recorded quantity, nothing where it is the quantity itself."""
+    mode = data.attributes.get("mode")
+    if quantity not in QUANTITIES:
+        return ""
+    if array.attrs.get("control") and quantity == "state_rms":
+        return "root of summed squares of write_rms"
+    steps = ["exp"] if is_log_stored(quantity) else []
+    if mode == "ratio":
+        steps.append("ratio to first")
+    if mode == "difference":
+        name = data.names.get(data.attributes["baseline"], "the baseline")
+        steps.append(f"{'difference' if is_signed(quantity) else 'log2 ratio'} to {name}")
+    return ", ".join(steps)
 
 
 def _unit(array: xr.DataArray, quantity: str, data: Labelled) -> str:

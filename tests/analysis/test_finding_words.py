@@ -5,6 +5,7 @@ import math
 import pytest
 
 from depthscope.analysis.wording import (
+    course,
     layers_words,
     percent,
     significant,
@@ -52,6 +53,14 @@ def test_ratios_ranges_and_shares_read_as_in_the_app() -> None:
     assert percent(0.4123) == "41 %"
     assert percent(-0.05) == "-5 %"
     assert percent(1.0) == "100 %"
+
+
+def test_a_number_that_hardly_changes_stays_where_it_is() -> None:
+    assert course("falls", 0.461, 0.138) == "falls from 0.46 to 0.14"
+    assert course("rises", 0.136, 0.144) == "stays near 0.14"  # 6 %, and both read the same
+    assert course("falls", 0.1249, 0.1201) == "stays near 0.12"
+    assert course("falls", 0.104, 0.100) == "stays near 0.10"
+    assert course("rises", 0.99, 1.03) == "stays near 1.0"  # 4 %, and they read differently
 
 
 def test_places_have_names() -> None:

@@ -89,8 +89,8 @@ def test_the_outer_write_is_set_against_the_carry_block_by_block(outer: dict[str
 def test_gates_that_moved_are_counted_between_two_steps(outer: dict[str, Finding]) -> None:
     found = outer["outer_gates"]
     assert found.text == (
-        "3 of 8 gates moved by 0.01 or more between steps 0 and 20: reading 0.10 to 0.080–0.095, writing 0.10 to "
-        "0.10."
+        "3 of 8 gates moved by 0.01 or more between steps 0 and 20: reading 0.10 to 0.080–0.095, writing stays "
+        "near 0.10."
     )
     assert (found.quantity, found.step, found.values["first_step"]) == ("interface_gate", 20, 0)
 

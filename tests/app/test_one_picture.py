@@ -165,3 +165,12 @@ def test_what_a_panel_is_called_and_defined_as_comes_from_the_figure(runs: list[
             answer = panel.answer(asked(runs), runs, slots)
             assert "Source: " in answer.definition, answer.title
             assert answer.definition.count("\n") >= 2, "what it is, its reduction, its source"
+
+
+@pytest.mark.parametrize("name", ["sums", "reset", "read"])
+def test_boundaries_end_at_the_last_step_of_the_runs_that_are_drawn(runs: list[CachedRun], name: str) -> None:
+    longer_run_selected = asked(runs, end=5000)
+    slots = {run.id: place for place, run in enumerate(runs, start=1)}
+    answer = BLOCK_BOUNDARIES.panels[f"boundary-{name}"].answer(longer_run_selected, runs, slots)
+    assert answer.figure is not None
+    assert untyped(dict(answer.figure))["layout"]["xaxis"]["range"][1] == STEPS[-1]

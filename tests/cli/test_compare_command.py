@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from depthscope.cli import main
 from depthscope.cli.comparison import footing, tokens_per_step
 from depthscope.store import ArraySpec, RunWriter, StreamSpec, open_run
 from tests.cli.conftest import LAYERS, Type, small_layout, write_small
@@ -113,3 +114,12 @@ def test_runs_of_one_name_are_told_apart(typed: Type, tmp_path: Path) -> None:
     assert "baseline prenorm (monday)" in found.out
     assert "Tokens per step differ (prenorm (monday) 50, prenorm (tuesday) 100)" in found.out
     assert "prenorm (tuesday) against prenorm (monday)" in found.out
+
+
+def test_a_step_after_the_last_is_answered_with_the_last(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(runs), "--step", "5000"]) == 0
+    assert "no record at step 5000: the last recorded step is 20; it is used" in capsys.readouterr().err
+    assert main(["compare", str(runs), "--step", "20"]) == 0
+    assert capsys.readouterr().err == ""

@@ -76,3 +76,8 @@ def test_designs_are_read_from_words_and_from_comma_separated_lists() -> None:
         "block-attnres:S=3",
     )
     assert designs([" prenorm , full-attnres,"]) == ("prenorm", "full-attnres")
+
+
+def test_a_place_that_cannot_be_made_is_named_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--designs", "prenorm", "--steps", "1", "--out", "/proc/x", *TINY]) == 1
+    assert "demo: /proc/x cannot be written: " in capsys.readouterr().err

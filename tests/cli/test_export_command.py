@@ -14,6 +14,7 @@ import pytest
 from depthscope.cli import main
 from depthscope.store import open_run
 from tests.cli.conftest import Type, write_small
+from tests.figures.runs import record
 
 
 def test_it_writes_figure_numbers_provenance_and_caption_and_says_where(
@@ -72,6 +73,36 @@ def test_runs_that_are_left_out_are_named_and_do_not_stop_the_others(
     assert "fresh is not in the figure: no step is recorded yet" in found.err
 
 
+DIFFERENCE = ("--quantity", "state_rms", "--mode", "difference")
+
+
+def test_a_difference_says_which_runs_it_leaves_out_and_why(typed: Type, runs: Path, tmp_path: Path) -> None:
+    record(tmp_path / "deep", layers=8, name="deep")
+    words = ("export", runs, tmp_path / "deep", *DIFFERENCE, "--baseline", runs / "flat", "-o", "f.csv")
+    found = typed(*words, "--figure", "depth-map")
+    assert found.code == 0
+    assert "deep is not in the figure: has 8 sublayers, the baseline flat has 6" in found.err
+    assert "flat is not in the figure: it is the baseline" in found.err
+    assert (
+        "log2 of the ratio to that of flat" in json.loads((tmp_path / "f.json").read_text("utf-8"))["caption"]
+    )
+    found = typed(*words, "--figure", "depth-profile", "--quantity", "loss,state_rms")
+    assert found.code == 0
+    assert "deep is in the figure with its loss only: has 8 sublayers, the baseline flat has 6" in found.err
+
+
+@pytest.mark.parametrize("figure", ["depth-map", "depth-profile"])
+def test_a_difference_of_which_only_the_baseline_is_left_is_an_error(
+    figure: str, typed: Type, runs: Path, tmp_path: Path
+) -> None:
+    record(tmp_path / "deep", layers=8, name="deep")
+    words = ("export", runs, *DIFFERENCE, "--figure", figure, "--baseline", tmp_path / "deep", "-o", "f.csv")
+    found = typed(*words)
+    assert (found.code, found.out) == (1, "")
+    assert "flat: has 6 sublayers, the baseline deep has 8" in found.err
+    assert not (tmp_path / "f.csv").exists()
+
+
 def test_the_list_of_figures(typed: Type) -> None:
     found = typed("export", "--list")
     assert found.code == 0
@@ -107,6 +138,12 @@ WRONG = [
         ("--figure", "skip-paths", "--option", "top=many", "-o", "f.pdf"),
         "top is 'many'; expected a whole number",
     ),
+    (("--figure", "skip-paths", "--option", "top=-1", "-o", "f.pdf"), "top is -1; expected 1 or more"),
+    (
+        ("--figure", "skip-paths", "--option", "least_weight=7", "-o", "f.pdf"),
+        "least_weight is 7.0; expected 0 to 1",
+    ),
+    (("--figure", "depth-map", "--option", "columns=0", "-o", "f.pdf"), "columns is 0; expected 1 or more"),
 ]
 
 
@@ -173,6 +210,27 @@ def test_places_that_cannot_be_written(typed: Type, runs: Path, tmp_path: Path) 
         assert found.code == 1
         assert "Choose a place that you may write to" in found.err
     closed.chmod(stat.S_IRWXU)
+
+
+def test_a_place_that_cannot_be_is_named_with_the_command(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("export", str(runs), "--figure", "depth-map", "--quantity", "state_rms")
+    assert main([*words, "-o", "/proc/x/f.pdf"]) == 1
+    assert "export: /proc/x/f.pdf cannot be written: " in capsys.readouterr().err
+
+
+def test_a_step_after_the_last_is_answered_with_the_last(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("export", str(runs), "--figure", "depth-profile", "--quantity", "state_rms")
+    late = "the last recorded step is 20; it is used"
+    file = str(tmp_path / "f.csv")
+    assert main([*words, "--step", "99999", "--option", "pins=10,5000", "-o", file]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition("no record at step ")[2] for line in told] == [f"99999: {late}", f"5000: {late}"]
+    assert main([*words, "--step", "20", "-o", file]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_an_option_without_a_value(typed: Type, runs: Path) -> None:

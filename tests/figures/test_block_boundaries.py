@@ -112,8 +112,17 @@ def test_of_many_lines_over_steps_a_run_keeps_blocks_evenly_spaced_in_depth_and_
     kept = [trace.meta["row"] for trace in drawn.data if trace.meta["run"] == deep.id]
     assert kept == [1, 5, 10, 14, 19, 23, 28, 32]
     assert [trace.meta["row"] for trace in drawn.data if trace.meta["run"] == flat.id] == [1, 2]
-    assert drawn.layout.meta["left_out"] == "deep: blocks 1, 5, 10, 14, 19, 23, 28 and 32 of 32"
+    assert drawn.layout.meta["left_out"] == "deep: 8 of 32 blocks"
     assert figure("block-boundaries", [flat], show="sums").layout.meta["left_out"] == ""
+
+
+def test_of_fifteen_boundaries_six_evenly_spaced_ones_are_lines_with_their_numbers(tmp_path: Path) -> None:
+    deep = open_run(record(tmp_path / "deep", layers=32, block=2, steps=(0, 10)))
+    drawn = figure("block-boundaries", deep, show="reset")
+    rows = [trace.meta["row"] for trace in drawn.data if trace.meta["role"].startswith("boundary-")]
+    assert rows == [1, 4, 7, 9, 12, 15]
+    assert sorted(int(label["text"]) for label in drawn.layout.meta["labels"]) == rows
+    assert drawn.layout.meta["left_out"] == "deep: 6 of 15 boundaries"
 
 
 def test_no_line_is_faint_the_later_block_is_the_thicker(block: Run) -> None:

@@ -66,3 +66,10 @@ def test_the_docs_are_made_from_the_quantities() -> None:
     page = runpy.run_path(str(ROOT / "docs" / "make_quantities.py"))["page"]()
     written = (ROOT / "docs" / "quantities.md").read_text(encoding="utf-8")
     assert written == page, "run: python docs/make_quantities.py"
+
+
+def test_a_gradient_norm_names_its_group_with_one_article() -> None:
+    assert quantity("rest_grad_norm").long_name.endswith(
+        "gradient of everything that belongs to no other group"
+    )
+    assert quantity("head_grad_norm").long_name.endswith("gradient of the LM head")

@@ -89,6 +89,76 @@ def test_128_sublayers_beside_12_with_long_names(name: str, tmp_path: Path) -> N
     assert unreadable(text_boxes(name, both, 6.75)) == []
 
 
+@pytest.mark.parametrize("width", [3.25, 6.75])
+def test_a_difference_names_a_long_baseline_without_overprinting(width: float, runs: Runs) -> None:
+    long = [runs[name].renamed(f"{name} of a rather long name") for name in ("prenorm", "block", "attention")]
+    for name in ("depth-profile", "depth-map"):
+        boxes = text_boxes(name, long, width, mode="difference")
+        assert unreadable(boxes) == []
+        assert any("ratio to prenorm of" in " ".join(text.split()) for text, _ in boxes)
+
+
+def legend_of(name: str, runs: list[Run]) -> list[str]:
+    with type_settings():
+        drawing = draw_paper(name, paper_panels(name, runs), width=6.75, order=[run.id for run in runs])
+        return [text.get_text() for found in drawing.legends for text in found.get_texts()]
+
+
+def test_the_time_after_a_run_s_end_is_hatched_as_not_recorded(runs: Runs, tmp_path: Path) -> None:
+    short = open_run(record(tmp_path / "short", steps=range(0, 101, 10)))
+    with type_settings():
+        both = [runs["prenorm"], short]
+        drawing = draw_paper(
+            "depth-map", paper_panels("depth-map", both), width=6.75, order=[run.id for run in both]
+        )
+    hatched = [[patch for patch in axes.patches if patch.get_hatch()] for axes in drawing.axes[:2]]
+    assert hatched[0] == []
+    (rest,) = hatched[1]
+    assert rest.get_x() == pytest.approx(105)  # a column reaches half-way to where the next would be
+    assert rest.get_x() + rest.get_width() == pytest.approx(300)
+    assert legend_of("depth-map", [runs["prenorm"], short]) == ["not recorded"]
+    assert legend_of("depth-map", [runs["prenorm"]]) == []
+
+
+def test_positions_past_a_short_block_are_called_so(tmp_path: Path) -> None:
+    run = open_run(record(tmp_path / "run", layers=41, block=3, steps=(0, 10)))
+    assert legend_of("block-boundaries", [run]) == ["run", "past a shorter block's end"]
+
+
+LONG = (
+    "prenorm {} (2026-11-30_01-57-19)",
+    "a-name-of-one-word-{}-and-forty-characters",
+    "{} with forty letters in several words",
+)
+
+
+@pytest.mark.parametrize("width", [3.25, 6.75])
+@pytest.mark.parametrize("name", PAPER_FIGURES)
+def test_names_of_forty_characters_never_set_the_layout(name: str, width: float, runs: Runs) -> None:
+    long = [run.renamed(LONG[place % 3].format(place)) for place, run in enumerate(runs.values())]
+    assert unreadable(text_boxes(name, long, width)) == []
+    short = [run.renamed(f"run {place}") for place, run in enumerate(runs.values())]
+    assert axes_widths(name, long, width) == pytest.approx(axes_widths(name, short, width), abs=0.02)
+
+
+def test_the_key_of_markers_stays_on_the_sheet_with_many_runs_of_which_one_has_none(
+    runs: Runs, tmp_path: Path
+) -> None:
+    deep = open_run(record(tmp_path / "deep", layers=128, steps=(0, 10), name="deep"))
+    marked = [run.renamed(LONG[place % 3].format(place)) for place, run in enumerate(runs.values())]
+    boxes = text_boxes("depth-profile", [*marked, deep], 3.25)
+    assert unreadable(boxes) == []
+    assert "attention (up to 8 sublayers)" in [text for text, _ in boxes]
+
+
+def axes_widths(name: str, runs: list[Run], width: float) -> list[float]:
+    """Return the width of every axes of a figure, as a fraction of the sheet's."""
+    with type_settings():
+        drawing = draw_paper(name, paper_panels(name, runs), width=width, order=[run.id for run in runs])
+        FigureCanvasAgg(drawing).draw()
+        return [axes.get_position().width for axes in drawing.axes if axes.get_visible()]
+
+
 def test_the_check_for_overlap_sees_one() -> None:
     box = np.array([[0.1, 0.1], [0.3, 0.2]])
     assert unreadable([("a", box), ("b", box + 0.05)]) == ["'a' over 'b'"]

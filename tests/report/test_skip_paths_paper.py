@@ -86,7 +86,7 @@ def test_distances_name_their_unit_on_paper_and_in_every_row_of_the_csv(
     runs: dict[str, Run], tmp_path: Path
 ) -> None:
     chosen = [runs["full"], runs["blocks"]]
-    said = [text.get_text() for text in drawn(chosen, COLUMN).axes[0].texts]
+    said = [" ".join(text.get_text().split()) for text in drawn(chosen, COLUMN).axes[0].texts]
     assert any(text.startswith("full:") and text.endswith("distance in sublayers") for text in said)
     assert any(text.startswith("blocks:") and text.endswith("distance in blocks") for text in said)
     written = export("skip-paths", chosen, tmp_path / "paths.csv")

@@ -87,7 +87,7 @@ def test_every_value_has_its_place_and_no_two_the_same(name: str, runs: Runs, tm
     export(name, list(runs.values()), tmp_path / "f.csv")
     text = (tmp_path / "f.csv").read_text("utf-8")
     header = text.splitlines()[0].split(",")
-    assert header[:6] == ["panel", "run", "run_id", "quantity", "unit", "value"]
+    assert header[:7] == ["panel", "run", "run_id", "quantity", "transform", "unit", "value"]
     assert len(set(header)) == len(header)
     places = [tuple(row[key] for key in header if key != "value") for row in rows(tmp_path / "f.csv")]
     assert len(set(places)) == len(places) > 0
@@ -111,6 +111,35 @@ def test_every_value_has_the_unit_it_is_shown_in(runs: Runs, tmp_path: Path) -> 
     assert units(tmp_path / "f.csv") == {"write_cosine": "1"}
     export("depth-profile", both, tmp_path / "f.csv", quantity="state_rms", mode="ratio")
     assert units(tmp_path / "f.csv") == {"state_rms": "1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("depth-profile", {}, {"validation": "", "state_logrms": "exp", "grad_write_rms": ""}),
+        ("depth-profile", {"quantity": "state_rms", "mode": "ratio"}, {"state_rms": "ratio to first"}),
+        ("depth-map", {"mode": "difference"}, {"state_logrms": "exp, log2 ratio to prenorm"}),
+        (
+            "depth-map",
+            {"quantity": "write_cosine", "mode": "difference"},
+            {"write_cosine": "difference to prenorm"},
+        ),
+        ("block-boundaries", {"show": "folded", "quantity": "state_logrms"}, {"state_logrms": "exp"}),
+    ],
+)
+def test_every_value_says_what_was_made_of_the_recorded_quantity(
+    name: str, options: dict[str, str], expected: dict[str, str], runs: Runs, tmp_path: Path
+) -> None:
+    export(name, [runs["prenorm"], runs["block"]], tmp_path / "f.csv", **options)
+    assert {row["quantity"]: row["transform"] for row in rows(tmp_path / "f.csv")} == expected
+
+
+def test_a_control_s_sums_of_writes_are_not_told_as_states(runs: Runs, tmp_path: Path) -> None:
+    export("block-boundaries", [runs["prenorm"], runs["block"]], tmp_path / "f.csv", show="folded")
+    assert {row["run"]: row["transform"] for row in rows(tmp_path / "f.csv")} == {
+        "prenorm": "root of summed squares of write_rms",
+        "block": "",
+    }
 
 
 def test_the_first_rows_of_a_table_are_those_of_the_whole(runs: Runs) -> None:
