@@ -43,6 +43,8 @@ class StoredArray:
     checksum: bool = True
     others: tuple[Path, ...] = ()
     """Folders of the array in later attempts: a chunk that `folder` lacks is the same in the first that has it."""
+    own_from: int | None = None
+    """Of an earlier attempt: the first chunk that no other folder has as it was."""
 
 
 def describe_array(folder: Path, metadata: Mapping[str, Any], *, over: str = "step") -> StoredArray:
@@ -102,7 +104,8 @@ def read_rows(array: StoredArray, start: int, stop: int) -> Array:
     paths, present = [], 0
     for chunk in range(begin // size, -(-stop // size)) if begin < stop else ():
         name = chunk_name(chunk, array.shape)
-        for folder in (array.folder, *array.others):
+        own = array.own_from is not None and chunk >= array.own_from
+        for folder in (array.folder, *(() if own else array.others)):
             try:
                 present += (folder / name).stat().st_size
             except FileNotFoundError:

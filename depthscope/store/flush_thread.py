@@ -171,7 +171,10 @@ class FlushThread:
         if not finished:
             self._attempt(partial(self._lock.beat, left=True))
             where = "its accepted rows are in its log" if self._path.exists() else "its folder is gone"
-            logger.error("%s was not closed; %s", self._path, where)
+            lost = sum(rows.dropped for rows in self._streams.values())
+            logger.error(
+                "%s was not closed; %s%s", self._path, where, f", {lost} rows were lost" if lost else ""
+            )
         self._lock.release()
 
     def _attempt(self, action: Callable[[], object]) -> bool:

@@ -19,6 +19,9 @@ RECORD, RANK, LOGS, STORE = "run.json", "rank00000", "tail", "data.zarr"
 ATTEMPTS = "attempts"
 """In the rank's folder: the chunks that earlier attempts do not share with later ones, a folder for each."""
 
+KEPT = "kept.json"
+"""In an attempt's folder: for each array the first chunk that it holds itself, be it the same later or not."""
+
 
 def attempt_folder(rank: Path, number: int) -> Path:
     return rank / ATTEMPTS / f"{number:05d}"

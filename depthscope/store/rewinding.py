@@ -16,7 +16,7 @@ from depthscope.store.commit import ROOT, Commit, Committer, read_commit
 from depthscope.store.existing import start_behind, stored_rows
 from depthscope.store.files import PARTIAL, read_json, replace_json, sync_folder
 from depthscope.store.flush import Flusher
-from depthscope.store.folder import STORE, attempt_folder
+from depthscope.store.folder import KEPT, STORE, attempt_folder
 from depthscope.store.snapshot import Snapshot
 from depthscope.store.stream import StreamRows
 
@@ -90,6 +90,7 @@ def _keep_attempt(rank: Path, commit: Commit, keep: Mapping[str, int], *, closed
         if folder.exists():  # of a rewind that did not come to its commit
             shutil.rmtree(folder)
     partial_folder.mkdir(parents=True)
+    kept: dict[str, int] = {}
     for path, node in commit.nodes.items():
         stream = path.partition("/")[0]
         if node.get("node_type") != "array" or "/" not in path:
@@ -97,11 +98,12 @@ def _keep_attempt(rank: Path, commit: Commit, keep: Mapping[str, int], *, closed
         size = int(node["chunk_grid"]["configuration"]["chunk_shape"][0])
         if stream in keep and not _has_rows(node):
             continue  # labels never change
-        first = keep[stream] // size if stream in keep else 0
+        first = kept[path] = keep[stream] // size if stream in keep else 0
         for number, chunk in chunks(rank / STORE / path):
             if number >= first:
                 (partial_folder / path).mkdir(parents=True, exist_ok=True)
                 _link(chunk, partial_folder / path / chunk.name)
+    replace_json(partial_folder / KEPT, kept, fsync=fsync)
     root = read_json(rank / STORE / ROOT)
     root["attributes"]["depthscope"]["closed"] = closed
     replace_json(partial_folder / ROOT, root, fsync=fsync)

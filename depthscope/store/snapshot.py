@@ -15,6 +15,8 @@ import numpy.typing as npt
 from depthscope.store.arrays import StoredArray, describe_array, read_rows
 from depthscope.store.bins import NONFINITE, STATS
 from depthscope.store.commit import Commit
+from depthscope.store.files import read_json
+from depthscope.store.folder import KEPT
 from depthscope.store.labels import is_labels, read_labels
 from depthscope.store.level import LEVELS, level_path
 from depthscope.store.specification import array_key
@@ -186,8 +188,21 @@ class Snapshot:
         """Return how the array at a path inside the store is stored; ValueError when that cannot be."""
         if path not in self._described:
             described = describe_array(self.store / path, self.commit.nodes[path], over=over)
-            self._described[path] = replace(described, others=tuple(store / path for store in self.later))
+            self._described[path] = replace(
+                described,
+                others=tuple(store / path for store in self.later),
+                own_from=self._kept().get(path) if self.later else None,
+            )
         return self._described[path]
+
+    def _kept(self) -> dict[str, int]:
+        """Return, for an earlier attempt, each array's first chunk of its own; empty for one of before it was noted."""
+        try:
+            return {path: int(first) for path, first in read_json(self.store / KEPT).items()}
+        except FileNotFoundError:
+            return {}
+        except (TypeError, ValueError, AttributeError):
+            raise ValueError(f"{KEPT} of the earlier attempt {self.store.name} cannot be read") from None
 
     def _committed(self, path: str, start: int, stop: int) -> Array:
         if path not in self.commit.nodes:
