@@ -206,6 +206,8 @@ class TailIndex:
             try:
                 log.grow()
             except FileNotFoundError:
+                if incomplete:  # gone again since it was listed
+                    continue
                 raise Moved from None
             for span in log.spans:
                 skip, count = expected - span.first_row, len(span.steps)
