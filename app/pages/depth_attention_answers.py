@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import isnan
 from typing import Any
 
@@ -148,8 +149,23 @@ def common_limits(ask: Ask, runs: Sequence[CachedRun]) -> dict[str, Limits]:
     newest = DepthAttentionOptions(
         view=asked.view, reference_step=asked.reference_step, baseline=asked.baseline
     )
-    arrays = list(depth_attention_data(runs, newest).arrays.values())
-    signed = {"weight": is_difference(ask.view), "contribution": True}
+    versions = tuple((run.id, run.version_mark()) for run in runs)
+    return _limits(_Newest(versions=versions, options=newest, runs=tuple(runs)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Newest:
+    """The newest maps of some runs; equal as long as no run has new rows."""
+
+    versions: tuple[tuple[str, str], ...]
+    options: DepthAttentionOptions
+    runs: tuple[CachedRun, ...] = field(compare=False)
+
+
+@lru_cache(maxsize=32)
+def _limits(newest: _Newest) -> dict[str, Limits]:
+    arrays = list(depth_attention_data(newest.runs, newest.options).arrays.values())
+    signed = {"weight": is_difference(newest.options.view), "contribution": True}
     found = {part: attention_limits(arrays, part, signed=signed[part]) for part in PARTS}
     return {part: limits for part, limits in found.items() if limits is not None}
 

@@ -18,6 +18,15 @@
     return held && /^\d+$/.test(target) && /^\d+$/.test(source) ? { run, cell: [Number(target), Number(source)] } : null;
   };
 
+  const readable = (view) => view.weights === "mean" && view.targets === "together";
+  /** Two decimals, a half to the even one, as the server writes them. */
+  const twoDigits = (value) => {
+    if (!Number.isFinite(value)) return "–";
+    const near = Math.round(100 * value);
+    const even = Math.abs((100 * value) % 1) === 0.5 && near % 2 ? near - 1 : near;
+    return (even / 100).toFixed(2).replace("-", "−");
+  };
+
   ds.definePage("attention", {
     questions: (view, common) => {
       const maps = mapped(view);
@@ -30,11 +39,12 @@
       const cell = chosenCell(view);
       const focus = maps.find((run) => run.id === view.focus) || maps[0];
       const followed = cell?.run ?? focus?.id ?? null;
-      const one = { ...common, runs: followed ? [followed] : [], shown: followed, step, cell: cell?.cell ?? null };
+      const one = { ...common, runs: followed ? [followed] : [], shown: followed, cell: cell?.cell ?? null };
       const questions = Object.fromEntries(maps.map((run, i) => [MAPS[i], { ...asked, shown: run.id }]));
       if (!maps.length) questions[MAPS[0]] = { ...asked, shown: null };
-      for (const panel of SERIES) questions[panel] = one;
-      questions.distant = { ...one, cell: null, targets: view.targets };
+      // A series over all steps does not change with the step: its value there is read off the map, when that shows it.
+      for (const panel of SERIES) questions[panel] = readable(view) ? one : { ...one, step };
+      questions.distant = { ...one, step, cell: null, targets: view.targets };
       return questions;
     },
   });
@@ -72,6 +82,8 @@
       const row = cell ? map.targets.indexOf(cell.target) : -1;
       if (row < 0) continue;
       for (const trace of gd._fullData.filter((entry) => entry.type === "heatmap" && entry.meta.run === run)) {
+        const value = document.querySelector(`#key-cell-${trace.meta.role} .value`);
+        if (value && readable(ds.resolve())) value.textContent = twoDigits(trace.z[row][cell.source]);
         const xaxis = gd._fullLayout[trace.xaxis.replace("x", "xaxis")];
         const yaxis = gd._fullLayout[trace.yaxis.replace("y", "yaxis")];
         const [left, right, top, bottom] = [
