@@ -87,6 +87,7 @@ class FlushThread:
     def _run(self) -> None:
         try:
             beat, sync, notes, rows = map(_Every, (HEARTBEAT_SECONDS, _SYNC_SECONDS, _NOTE_SECONDS, 0.0))
+            beat.again_in(HEARTBEAT_SECONDS)  # taking the lock was the first
             while True:
                 self._wake.wait(self._pause())
                 self._wake.clear()
