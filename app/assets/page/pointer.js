@@ -63,7 +63,7 @@
   };
   const hide = () => { document.getElementById("tooltip").hidden = true; };
 
-  const TWO_CLICKS = 1000;
+  const TWO_CLICKS = 3000;   // ms; a busy machine tells of the two late
   let before = null;
   let doubled = 0;
 
