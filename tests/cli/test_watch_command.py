@@ -141,3 +141,13 @@ def test_what_is_no_rule_is_refused(typed: Type, tmp_path: Path, rule: str) -> N
     assert found.code == 2
     assert repr(rule) in found.err
     assert "nonfinite, spike, gain" in found.err
+
+
+def test_a_rule_that_no_run_can_answer_is_no_all_clear(typed: Type, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        with create(tmp_path / name) as writer:
+            calm(writer, range(10))
+    found = typed("watch", tmp_path, "--alert", "outer_energy>5", "--alert", "loss>100")
+    assert found.code == 2
+    assert found.err.count("has none of outer_energy: the rule 'outer_energy>5' was not looked at") == 2
+    assert typed("watch", tmp_path, "--alert", "loss>100").code == 0
