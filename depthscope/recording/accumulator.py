@@ -70,9 +70,11 @@ class Accumulator:
             larger = torch.maximum(self.maxima, torch.cat(maxima))
             self.maxima.copy_(larger if gate is None else torch.where(gate > 0, larger, self.maxima))
 
-    def clear(self) -> None:
-        self.sums.zero_()
-        self.maxima.fill_(-torch.inf)
+    def move(self, device: torch.device) -> None:
+        """Go on, empty, on another device."""
+        self.sums = torch.zeros_like(self.sums, device=device)
+        self.maxima = torch.full_like(self.maxima, -torch.inf, device=device)
+        keep_address(self.sums, self.maxima)
 
     def read(self, numbers: Array) -> tuple[int, int, list[list[Array]]]:
         """Return tokens, width, and for each visit the values of its moments, from `sums` and then `maxima`."""

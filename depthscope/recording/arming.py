@@ -20,10 +20,10 @@ class Arming:
         self.root = root
         self.fast = False
         self.slow = False
-        device = next((parameter.device for parameter in root.parameters()), torch.device("cpu"))
-        self.gate = torch.zeros((), device=device)
+        self.device = _device_of(root)
+        self.gate = torch.zeros((), device=self.device)
         """1 inside a forward that counts."""
-        self.counted = torch.zeros(2, device=device)
+        self.counted = torch.zeros(2, device=self.device)
         """Forwards that compiled code began, and their token positions; eager forwards are counted on the host."""
         self.traced = False
         """Compiled code with our hooks in it has run since `forget`."""
@@ -34,6 +34,16 @@ class Arming:
         self.spoiled = False
         """A forward failed after others of the same step had been added up in compiled code."""
         keep_address(self.gate, self.counted)
+
+    def follow(self) -> bool:
+        """Go where the model went since; True when it did."""
+        device = _device_of(self.root)
+        if device == self.device:
+            return False
+        self.device = device
+        self.gate, self.counted = torch.zeros((), device=device), torch.zeros(2, device=device)
+        keep_address(self.gate, self.counted)
+        return True
 
     def set(self, streams: frozenset[str]) -> None:
         self.fast, self.slow = "fast" in streams, "slow" in streams
@@ -49,8 +59,11 @@ class Arming:
             self.gate.fill_(1.0)
             first = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
             if first is not None:
+                # On our device: the model may bring its input to its own by itself.
                 entries = torch.ones_like(
-                    first if not first.is_floating_point() else first[..., 0], dtype=torch.float32
+                    first if not first.is_floating_point() else first[..., 0],
+                    dtype=torch.float32,
+                    device=self.device,
                 )
                 self.counted.add_(torch.stack([torch.ones_like(entries.sum()), entries.sum()]))
 
@@ -66,11 +79,17 @@ class Arming:
         self.counted.zero_()
 
 
+def _device_of(root: nn.Module) -> torch.device:
+    return next((parameter.device for parameter in root.parameters()), torch.device("cpu"))
+
+
 def keep_address(*tensors: Tensor) -> None:
-    """Promise CUDA graphs that these tensors stay where they are: they are written in place inside of one."""
+    """Promise CUDA graphs that these tensors stay where they are: they are written in place inside of one.
+
+    Without the promise, inductor makes no CUDA graph of code that writes into its inputs.
+    """
     for tensor in tensors:
-        if tensor.device.type == "cuda":
-            torch._dynamo.mark_static_address(tensor)
+        torch._dynamo.mark_static_address(tensor)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]

@@ -26,6 +26,14 @@ class Ledger:
         parts = [part for each in self.accumulators for part in (each.sums, each.maxima)]
         return torch.cat([*parts, self.arming.counted])
 
+    def follow(self) -> bool:
+        """Go where the model went since, before or between forwards; True when it did."""
+        moved = self.arming.follow()
+        if moved:
+            for each in self.accumulators:
+                each.move(self.arming.device)
+        return moved
+
     def clear(self) -> None:
         """Start the next step."""
         torch._foreach_zero_([each.sums for each in self.accumulators])

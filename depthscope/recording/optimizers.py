@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from depthscope.recording.shards import local_gradient
+from depthscope.recording.values import Value
 
 _CALLERS = 8
 """Frames to look through for a GradScaler: its step is three or four calls away."""
@@ -38,7 +39,7 @@ class OptimizerReader:
         """The step evaluates its loss itself, possibly several times."""
         self.scaler: Any = None
         """The GradScaler that called the optimizer, when one did."""
-        self.learning_rate: float | None = None
+        self.learning_rate: Value | None = None
         self.parameter_scale: Tensor | None = None
 
     def attach(self) -> list[RemovableHandle]:
@@ -65,7 +66,9 @@ class OptimizerReader:
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         if not self.stepped:
-            self.learning_rate = float(optimizer.param_groups[0]["lr"])
+            rate = optimizer.param_groups[0]["lr"]
+            # A tensor, as compiled optimizers have it, is changed in place by its scheduler, and may be on a device.
+            self.learning_rate = rate.detach().clone() if isinstance(rate, Tensor) else float(rate)
         self.stepped, self.closure = True, _has_closure(args, kwargs)
         self.scaler = self.scaler or _calling_scaler()
         if not self.closure:

@@ -145,6 +145,8 @@ class Recorder:
         self._clock = Clock(int(start_step))
         self._rows = 0
         self._loss_scale: Tensor | float | None = None
+        self._scale_before = _scale_of(scaler)
+        """As the step began: compiled code does not say when a forward ends."""
         self._norm_before: Tensor | None = None
         self._evaluated: dict[str, Value] = {}
         self._tokens_given = False
@@ -364,6 +366,7 @@ class Recorder:
         self._clock.saw_forward(positions)
         self._forward_completed = False
         if self._session is not None and self._session.observer.streams:
+            self._session.follow_device()
             self._session.observer.begin_forward(positions)
             self._arming.gate.fill_(1.0)
 
@@ -374,9 +377,8 @@ class Recorder:
         self._arming.gate.zero_()
         if not self._forward_completed:
             self._session.forward_failed()
-        if self._scaler is not None and self._scaler.is_enabled():
-            # Now: after a skipped step update() has halved it before the row is made.
-            self._loss_scale = _scale_of(self._scaler)
+        # Now: after a skipped step update() has halved it before the row is made.
+        self._loss_scale = _scale_of(self._scaler)
 
     def _read_gradients(self, gradients: Mapping[str, Tensor]) -> None:
         if not self._inert and self._armed("fast") and self._session is not None:
@@ -430,12 +432,14 @@ class Recorder:
                     **self._norm_facts,
                 }
                 session.submit_row(label, generations, self._notices.usable(facts))
+                session.follow_device()
                 self._rows += 1
             if metrics:
                 session.submit_named("metrics", label, self._notices.usable(metrics))
         clock.advance(label, given=step is not None, tokens=step_tokens, now=started)
         self._tokens_given |= tokens is not None
         self._norm_before = self._loss_scale = None
+        self._scale_before = _scale_of(self._scaler)
         self._norm_facts = {}
         self._optimizers.forget()
         self._arm()
@@ -459,7 +463,7 @@ class Recorder:
             self._notices.say(NO_OPTIMIZER_STEP)
         on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         return {
-            "loss_scale": self._loss_scale,
+            "loss_scale": self._scale_before if self._loss_scale is None else self._loss_scale,
             "parameter_scale": reader.parameter_scale,
             "learning_rate": reader.learning_rate,
             "step_seconds": None if self._clock.last_time is None else started - self._clock.last_time,
@@ -468,7 +472,7 @@ class Recorder:
             "loss_tokens": loss_tokens,
             "skipped": skipped,
             "withhold_gradients": 1.0 if withheld else None,
-            "peak_memory": torch.cuda.max_memory_allocated() if on_cuda else None,
+            "peak_memory": _peak_memory() if on_cuda else None,
         }
 
     def _submit_evaluation(self) -> None:
@@ -501,7 +505,15 @@ class Recorder:
             self._notices.say(f"{self._failure}; training goes on")
 
 
-def _scale_of(scaler: Scaler) -> Tensor | float:
-    """Return a GradScaler's scale without waiting for its device."""
+def _peak_memory() -> float:
+    # What torch.cuda.max_memory_allocated reads, without the hundred other numbers that it lays out on the way.
+    allocated = torch.cuda.memory_stats_as_nested_dict()["allocated_bytes"]
+    return float(allocated["all"]["peak"])
+
+
+def _scale_of(scaler: Scaler | None) -> Tensor | float | None:
+    """Return a GradScaler's scale without waiting for its device; None where no scaler is at work."""
+    if scaler is None or not scaler.is_enabled():
+        return None
     scale: Tensor | None = getattr(scaler, "_scale", None)
     return float(getattr(scaler, "_init_scale", 1.0)) if scale is None else scale.clone()

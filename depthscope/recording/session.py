@@ -55,6 +55,10 @@ NOTHING_SEEN = (
     "no sublayer was seen in the first recorded step. Compiled code that ran before the recorder was attached goes on "
     "without its hooks: attach first, or call torch.compiler.reset() after attaching"
 )
+MOVED = (
+    "the model was moved to another device after the recorder was attached; what compiled code had recorded until "
+    "then is left out: attach the recorder to the model where it trains"
+)
 _NO_GRADIENTS = (
     "no parameter had a gradient when they were read: give the recorder the optimizer, or call zero_grad after "
     "recorder.step()"
@@ -212,6 +216,11 @@ class Session:
             stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
         )
         self._submit(packet, [], list(on_device.values()))
+
+    def follow_device(self) -> None:
+        """Add up in compiled code where the model is now."""
+        if self._ledger.follow():
+            self.warnings.append(MOVED)
 
     def forward_failed(self) -> None:
         """Forget what compiled code added up: part of it belongs to a forward that did not end."""

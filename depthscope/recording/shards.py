@@ -138,11 +138,11 @@ def contribution(gradients: Mapping[str, Tensor], held_by: Mapping[str, int]) ->
 
     `held_by` is the number of ranks that hold the same part of each.
     """
-    norms = torch.stack(torch._foreach_norm(list(gradients.values()), 2, torch.float32))
+    norms = torch._foreach_norm(list(gradients.values()), 2, torch.float32)
     weights = [held_by.get(name, 1) ** -0.5 for name in gradients]
     if any(weight != 1 for weight in weights):
-        norms = norms * torch.tensor(weights).to(norms.device, non_blocking=True)
-    norm: Tensor = torch.linalg.vector_norm(norms)
+        norms = torch._foreach_mul(norms, weights)  # numbers of the host that no tensor has to carry there
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     return norm
 
 

@@ -64,7 +64,7 @@ class TracedPorts:
         changed = None
         for port, roles in self.ports:
             tensor = port_value(port, args, kwargs, output)
-            if tensor is None:
+            if tensor is None or tensor.device != arming.device:
                 continue
             if not in_region():
                 arming.traced = True
@@ -86,7 +86,9 @@ class TracedPorts:
 def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
     """Autocast off: it would run inner products in bf16."""
     device = tensor.device.type
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
+        return nullcontext()
+    return torch.autocast(device, enabled=False)
 
 
 def _with(output: Any, path: tuple[int | str, ...], tensor: Tensor) -> Any:

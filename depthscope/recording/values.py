@@ -20,9 +20,16 @@ def token_positions(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
 
 
 def split(values: Mapping[str, Value]) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Part tensors, which travel with the moments, from numbers that the host knows."""
-    on_device = {name: value for name, value in values.items() if isinstance(value, Tensor)}
-    on_host = {name: float(value) for name, value in values.items() if not isinstance(value, Tensor)}
+    """Part tensors on a device, which travel with the moments, from numbers that the host knows.
+
+    A tensor of the host is one of those: to put it among the others on a device, the host would have to wait.
+    """
+    on_device, on_host = {}, {}
+    for name, value in values.items():
+        if isinstance(value, Tensor) and value.device.type != "cpu":
+            on_device[name] = value
+        else:
+            on_host[name] = float(value.detach() if isinstance(value, Tensor) else value)
     return on_device, on_host
 
 

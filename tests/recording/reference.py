@@ -79,7 +79,8 @@ def _decoder(model: Any, inputs: Tensor, seen: Captured) -> Tensor:
         f = seen.keep(layer.sublayer(layer.norm(h)))
         seen.writes.append(f)
         if name.endswith("attnres"):
-            partial = f if partial is None else seen.keep(partial + f)
+            added = seen.keep(f.to(v.dtype))  # under autocast f is bfloat16, and sums are not
+            partial = added if partial is None else seen.keep(partial + added)
             seen.states.append(partial)
             if residual.blocks.finishes(index):
                 blocks, partial = [*blocks, partial], None
@@ -112,7 +113,7 @@ def _decoder(model: Any, inputs: Tensor, seen: Captured) -> Tensor:
 
 def tokens(tensor: Tensor) -> list[np.ndarray]:
     """[batch, time, d] -> a list of d-vectors in fp64."""
-    array = tensor.detach().double().numpy()
+    array = tensor.detach().double().cpu().numpy()
     return [array[b, t] for b in range(array.shape[0]) for t in range(array.shape[1])]
 
 
@@ -168,8 +169,8 @@ def depth_weights(model: Any, seen: Captured) -> list[np.ndarray]:
     """Return alpha [n_sources, tokens] for each target, from softmax_i(w . RMSNorm(v_i)) by hand."""
     alphas = []
     for mixer, sources in zip(model.residual.mix, seen.sources, strict=True):
-        w = mixer.query.detach().double().numpy()
-        gain = mixer.key_norm.weight.detach().double().numpy()
+        w = mixer.query.detach().double().cpu().numpy()
+        gain = mixer.key_norm.weight.detach().double().cpu().numpy()
         logits = []
         for source in sources:
             scaled = [v / math.sqrt(float(v @ v) / v.size + 1e-6) * gain for v in tokens(source)]
