@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,6 @@ from depthscope.recording.notices import (
     ALL_POSITIONS,
     NO_AXIS_YET,
     NO_FORWARD,
-    NO_OPTIMIZER_STEP,
     RANK_ZERO_WRITES,
     RANKS_CAME_LATER,
     Notices,
@@ -45,16 +44,11 @@ from depthscope.recording.session import (
     Session,
     close_at_exit,
 )
-from depthscope.recording.shards import contribution, local, norm_share, stored_parameters
+from depthscope.recording.shards import stored_parameters
+from depthscope.recording.step_facts import Scaler, StepFacts
 from depthscope.recording.strict import strict
 from depthscope.recording.values import Value, token_positions
 from depthscope.store import refuse_writers
-
-
-class Scaler(Protocol):
-    """What is needed of ``torch.amp.GradScaler``."""
-
-    def is_enabled(self) -> bool: ...
 
 
 class Recorder:
@@ -136,7 +130,7 @@ class Recorder:
             tags=tuple(tags),
             mantissa_bits=mantissa_bits,
         )
-        self._probes, self._scaler = probes, scaler
+        self._probes = probes
         self._session: Session | None = None
         self._arming = Arming(self._inner)
         self._failure: str | None = None
@@ -144,16 +138,13 @@ class Recorder:
         self._notices = Notices()
         self._clock = Clock(int(start_step))
         self._rows = 0
-        self._loss_scale: Tensor | float | None = None
-        self._norm_before: Tensor | None = None
         self._evaluated: dict[str, Value] = {}
         self._tokens_given = False
-        self._norm_facts: dict[str, float] = {}
         self._alone_among_ranks = False
         """torch.distributed was initialised after attaching."""
-        self._recording_seconds: float | None = None
         parameters = stored_parameters(self._inner)
         self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients)
+        self._facts = StepFacts(self._optimizers, scaler, self._clock, self._notices)
         if self._anatomy.settled:
             self._open_session()
         self._handles: list[RemovableHandle] = [
@@ -192,12 +183,13 @@ class Recorder:
         started = time.perf_counter()
         if not self._inert:
             self._guarded(lambda: self._end_step(started, loss, step, tokens, grad_norm, max_norm, metrics))
-            self._recording_seconds = time.perf_counter() - started
+            self._facts.recording_seconds = time.perf_counter() - started
 
     def before_clip(self) -> None:
         """Note the global gradient norm before clipping. Optional; call it between backward and clipping."""
-        if not self._inert and self._armed("fast"):
-            self._guarded(self._note_norm_before)
+        session = self._session
+        if not self._inert and session is not None and self._armed("fast"):
+            self._guarded(lambda: self._facts.note_norm(session.link))
 
     def evaluation(self, **losses: Value) -> None:
         """Keep validation losses, any number of named sets, at the number of steps completed so far."""
@@ -251,7 +243,7 @@ class Recorder:
         """Go on behind a checkpoint. Rows that lie beyond it become an earlier attempt with the next row."""
         self._clock.restore(state)
         self._evaluated = dict(state.get("evaluated", {}))
-        self._norm_before = None
+        self._facts.forget()
         if self._session is not None:
             self._session.resumes = True
         self._arm()
@@ -374,20 +366,12 @@ class Recorder:
         self._arming.gate.zero_()
         if not self._forward_completed:
             self._session.forward_failed()
-        if self._scaler is not None and self._scaler.is_enabled():
-            # Now: after a skipped step update() has halved it before the row is made.
-            self._loss_scale = _scale_of(self._scaler)
+        self._facts.note_scale()
 
     def _read_gradients(self, gradients: Mapping[str, Tensor]) -> None:
         if not self._inert and self._armed("fast") and self._session is not None:
             observer = self._session.observer
             self._guarded(lambda: observer.see_parameter_gradients(gradients))
-
-    def _note_norm_before(self) -> None:
-        gradients, session = self._optimizers.gradients(), self._session
-        if gradients and session is not None:
-            self._norm_before = contribution(gradients, session.link.held_by)
-            self._norm_facts = session.link.norm_share
 
     def _end_step(
         self,
@@ -419,57 +403,25 @@ class Recorder:
                 generations = session.observer.take(last_only=self._optimizers.closure)
                 if tokens is None:
                     step_tokens = sum(generation.positions for generation in generations)
-                if grad_norm is not None:
-                    self._norm_facts = norm_share(grad_norm)
-                    grad_norm = local(grad_norm) if isinstance(grad_norm, Tensor) else grad_norm
-                facts = self._facts(started, step_tokens) | {
-                    **({"tokens": None} if unseen and tokens is None else {}),
-                    "loss": loss,
-                    "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
-                    "max_norm": max_norm,
-                    **self._norm_facts,
-                }
+                facts = self._facts.collect(
+                    started=started,
+                    loss_tokens=step_tokens,
+                    loss=loss,
+                    grad_norm=grad_norm,
+                    max_norm=max_norm,
+                )
+                if unseen and tokens is None:
+                    facts["tokens"] = None
                 session.submit_row(label, generations, self._notices.usable(facts))
                 self._rows += 1
             if metrics:
                 session.submit_named("metrics", label, self._notices.usable(metrics))
         clock.advance(label, given=step is not None, tokens=step_tokens, now=started)
         self._tokens_given |= tokens is not None
-        self._norm_before = self._loss_scale = None
-        self._norm_facts = {}
+        self._facts.forget()
         self._optimizers.forget()
         self._arm()
         self._say_warnings()
-
-    def _facts(self, started: float, loss_tokens: int) -> dict[str, Value | None]:
-        """Return what is known of the step beside its moments."""
-        reader = self._optimizers
-        if self._scaler is None and reader.scaler is not None:
-            self._scaler = reader.scaler
-            self._loss_scale = _scale_of(self._scaler)
-        skipped = None if self._scaler is None or not reader.optimizers else float(not reader.stepped)
-        # A GradScaler that nobody told us of may have skipped the step: the gradients may be scaled.
-        withheld = (
-            bool(reader.optimizers)
-            and not reader.stepped
-            and self._scaler is None
-            and self._clock.forwards > 0
-        )
-        if withheld:
-            self._notices.say(NO_OPTIMIZER_STEP)
-        on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        return {
-            "loss_scale": self._loss_scale,
-            "parameter_scale": reader.parameter_scale,
-            "learning_rate": reader.learning_rate,
-            "step_seconds": None if self._clock.last_time is None else started - self._clock.last_time,
-            "recording_seconds": self._recording_seconds,
-            "tokens": self._clock.tokens_seen,
-            "loss_tokens": loss_tokens,
-            "skipped": skipped,
-            "withhold_gradients": 1.0 if withheld else None,
-            "peak_memory": torch.cuda.max_memory_allocated() if on_cuda else None,
-        }
 
     def _submit_evaluation(self) -> None:
         if self._evaluated and self._session is not None:
@@ -499,9 +451,3 @@ class Recorder:
                 self._session.observer.streams = frozenset()
                 self._session.stop(self._failure)
             self._notices.say(f"{self._failure}; training goes on")
-
-
-def _scale_of(scaler: Scaler) -> Tensor | float:
-    """Return a GradScaler's scale without waiting for its device."""
-    scale: Tensor | None = getattr(scaler, "_scale", None)
-    return float(getattr(scaler, "_init_scale", 1.0)) if scale is None else scale.clone()
