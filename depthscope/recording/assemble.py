@@ -14,6 +14,7 @@ from depthscope.recording.identities import mix_gap, write_gap
 from depthscope.recording.merge import MergePlan, by_probe, positions_of
 from depthscope.recording.packet import Packet
 from depthscope.recording.rank_rows import MergedRow
+from depthscope.recording.sites import Sites
 
 TOLERANCE = 1e-3
 LOW_PRECISION_TOLERANCE = 2e-2
@@ -35,7 +36,7 @@ class Assembler:
         shapes: Mapping[str, tuple[int, ...]],
         sink: Sink,
         withdraw: Callable[[str, str], None],
-        count: Callable[[str, Array], None],
+        sites: Sites,
         gather: Callable[[MergedRow], MergedRow | None] = lambda row: row,
     ) -> None:
         """`shapes` holds the quantities of the store, with the shape of one row of each.
@@ -43,7 +44,7 @@ class Assembler:
         `gather` makes of this rank's row that of all ranks; None on a rank that gives its row away.
         """
         self.probes, self.layout, self.shapes, self.sink = tuple(probes), layout, shapes, sink
-        self._withdraw, self._count, self._gather = withdraw, count, gather
+        self._withdraw, self._sites, self._gather = withdraw, sites, gather
         self.present: set[str] = set()
         """Arrays that have had a value, be it an infinite one."""
         self._plans: dict[tuple[int, ...], MergePlan] = {}
@@ -75,6 +76,7 @@ class Assembler:
             )
             if row is None:
                 return
+            self._sites.saw(packet.stream_rows, row.tokens)
             values = self._finish(row)
         self._write(packet, row, values)
 
@@ -87,6 +89,7 @@ class Assembler:
             }
             if stream == "fast":
                 row |= _whole_model(merged.known, values)
+            self._sites.wrote(row)
             self.present |= {name for name in row.keys() - self.present if not np.isnan(row[name]).all()}
             self.sink.append(stream, packet.step, row)
 
@@ -117,9 +120,6 @@ class Assembler:
             added, mixed = write_gap(sums, self.layout), mix_gap(sums)
         self._check("layer", added, tolerance, "read + write does not give the state")
         self._check("target", mixed, tolerance, "the mixed sources do not give the read")
-        for held in tokens:
-            for kind, counts in held.items():
-                self._count(kind, counts)
         if "withhold_gradients" in known:
             values = {name: value for name, value in values.items() if not name.startswith("grad_")}
         return {name: self._kept(name, value) for name, value in values.items()}
@@ -143,10 +143,9 @@ class Assembler:
         for position in np.flatnonzero(fresh):
             self._withdrawn[axis][position] = True
             name = (*self.layout.layer_names, "output")[position]
-            self._withdraw(
-                f"{axis} {position + 1} ({name})",
-                f"{what}: relative gap {gap[position]:.2g}, tolerance {tolerance:g}",
-            )
+            reason = f"{what}: relative gap {gap[position]:.2g}, tolerance {tolerance:g}"
+            self._sites.withdraw(axis, int(position), what)
+            self._withdraw(f"{axis} {position + 1} ({name})", reason)
 
     def _kept(self, name: str, value: Array) -> Array:
         dims = QUANTITIES[name].dims

@@ -228,6 +228,7 @@ class Recorder:
             if session is None
             else tuple(n for n in session.recorded if n not in session.missing),
             missing={} if session is None else dict(session.missing),
+            sites=() if session is None else tuple(session.sites.lines(final=self.closed)),
             notes=tuple(notes),
         )
 
