@@ -30,11 +30,13 @@ from depthscope.recording.notices import (
     ALL_POSITIONS,
     NO_AXIS_YET,
     NO_FORWARD,
+    PROBE_MISSED,
     RANK_ZERO_WRITES,
     RANKS_CAME_LATER,
     Notices,
 )
 from depthscope.recording.optimizers import OptimizerReader
+from depthscope.recording.probe_batch import PROBE, ProbeBatch
 from depthscope.recording.ranks import agreed, meet, several_ranks
 from depthscope.recording.report import Report
 from depthscope.recording.root_hooks import attach_root
@@ -78,6 +80,11 @@ class Recorder:
             attempt, which is kept (``run.attempts``). ``"never"``: FileExistsError. ``"must"``:
             FileNotFoundError where no run is. A model other than the run's is a SchemaError.
 
+        probe_batch: arguments of the model's forward (as `example`, which it stands in for) on the model's device:
+            held-out tokens that are run in evaluation mode at given steps, so that two runs differ by what they
+            learned and not by their data. Read them as ``run["probe/state_rms"]``. Training stays bitwise the same.
+        probe_every: steps between its rows, or a `Schedule`; the slow stream's by default.
+
     A row's number is the count of optimizer steps completed before it: row 0 shows the untrained model. Attach
     before the first training step. After attaching nothing raises into the training loop: a
     recording that fails ends with one warning (under ``DEPTHSCOPE_STRICT=1`` it raises).
@@ -108,6 +115,8 @@ class Recorder:
         tags: Sequence[str] = (),
         mantissa_bits: int | None = None,
         resume: Literal["auto", "never", "must"] = "auto",
+        probe_batch: Any = None,
+        probe_every: int | Schedule | None = None,
     ) -> None:
         self.path = checked_path(path)
         self.closed = False
@@ -121,7 +130,11 @@ class Recorder:
             if self._ranks is None or self._ranks.writes:
                 refuse_writers(self.path)
                 check_resume(resume, self.path)
-            self._anatomy = anatomy if anatomy is not None else inspect_model(model, example)
+            self._probe = _probe_batch(self._inner, probe_batch, probe_every, self._every["slow"])
+            shown = probe_batch if example is None else example
+            self._anatomy = anatomy if anatomy is not None else inspect_model(model, shown)
+            if self._probe is not None:
+                self._probe.check()
         self.path = agreement.everyone[0]
         self._description = RunDescription(
             path=self.path,
@@ -223,7 +236,7 @@ class Recorder:
             layers=len(anatomy.axis.sublayers) if anatomy.axis is not None else 0,
             rows=self._rows,
             dropped=0 if session is None else session.handover.dropped + session.writer.dropped,
-            streams={name: schedule.every for name, schedule in self._every.items()},
+            streams={name: schedule.every for name, schedule in self._schedules().items()},
             recorded=()
             if session is None
             else tuple(n for n in session.recorded if n not in session.missing),
@@ -231,6 +244,9 @@ class Recorder:
             sites=() if session is None else tuple(session.sites.lines(final=self.closed)),
             notes=tuple(notes),
         )
+
+    def _schedules(self) -> dict[str, Schedule]:
+        return self._every if self._probe is None else {**self._every, PROBE: self._probe.schedule}
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint has to hold so that it resumes the record (torch's Stateful protocol).
@@ -245,6 +261,8 @@ class Recorder:
         self._clock.restore(state)
         self._evaluated = dict(state.get("evaluated", {}))
         self._facts.forget()
+        if self._probe is not None:
+            self._probe.forget()
         if self._session is not None:
             self._session.resumes = True
         self._arm()
@@ -318,6 +336,7 @@ class Recorder:
             self._guarded,
             self._arming,
             self._ranks,
+            self._probe,
         )
         close_at_exit(self)
 
@@ -353,6 +372,7 @@ class Recorder:
                 self._anatomy = self._anatomy.settle(self._inner, args, dict(kwargs))
             self._open_session()
             self._arm()
+        self._run_probe()
         positions = token_positions(args, kwargs)
         self._clock.saw_forward(positions)
         self._forward_completed = False
@@ -369,7 +389,17 @@ class Recorder:
             self._session.forward_failed()
         self._facts.note_scale()
 
+    def _run_probe(self) -> None:
+        """Run the probe batch where the step is due: before its first forward, or else before its update."""
+        session, probe = self._session, self._probe
+        if probe is None or session is None or self._failure or not probe.wanted(self._clock.next):
+            return
+        probe.take(self._clock.next, session.observer if session.link.sending is None else None)
+
     def _read_gradients(self, gradients: Mapping[str, Tensor]) -> None:
+        if not self._inert and self._optimizers.optimizers and not self._optimizers.closure:
+            # The first forward was compiled code, where nothing can be run in between.
+            self._guarded(self._run_probe)
         if not self._inert and self._armed("fast") and self._session is not None:
             observer = self._session.observer
             self._guarded(lambda: observer.see_parameter_gradients(gradients))
@@ -398,6 +428,11 @@ class Recorder:
             self._alone_among_ranks = True
             self._notices.say(RANKS_CAME_LATER)
         if session is not None:
+            if self._probe is not None:
+                if self._probe.wanted(clock.next):
+                    self._notices.say(PROBE_MISSED)
+                elif (shown := self._probe.hand_over()) is not None:
+                    session.submit_probe(label, shown)
             if session.observer.streams:
                 if not self._optimizers.optimizers:
                     self._read_gradients(self._optimizers.gradients())
@@ -452,3 +487,15 @@ class Recorder:
                 self._session.observer.streams = frozenset()
                 self._session.stop(self._failure)
             self._notices.say(f"{self._failure}; training goes on")
+
+
+def _probe_batch(
+    model: nn.Module, batch: Any, every: int | Schedule | None, default: Schedule
+) -> ProbeBatch | None:
+    if batch is None:
+        if every is not None:
+            raise ValueError(f"probe_every={every!r} without probe_batch: give the tokens that are to be run")
+        return None
+    if every is None:
+        return ProbeBatch(model, batch, default)
+    return ProbeBatch(model, batch, every if isinstance(every, Schedule) else Schedule(every=every))

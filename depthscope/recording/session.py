@@ -38,6 +38,7 @@ from depthscope.recording.handover import Handover
 from depthscope.recording.ledger import Ledger, expand
 from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
+from depthscope.recording.probe_batch import PROBE, ProbeBatch, probe_stream, token_maps
 from depthscope.recording.rank_link import RankLink
 from depthscope.recording.ranks import Ranks, agreed
 from depthscope.recording.schedule import Schedule
@@ -108,6 +109,7 @@ class Session:
         guard: hooks.Guard,
         arming: Arming,
         ranks: Ranks | None = None,
+        probe_batch: ProbeBatch | None = None,
     ) -> None:
         with agreed(ranks, "find the depth axis") as agreement:
             axis = anatomy.axis
@@ -117,10 +119,12 @@ class Session:
             self.anatomy, self.axis = anatomy, axis
             self.layout: DepthLayout = layout_of(axis, model)
             shown = default_probes(axis, model) if probes is None else tuple(probes)
-            checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck())
+            maps = () if probe_batch is None else token_maps(self.layout, probe_batch.positions)
+            checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck(), *maps)
             parameters = local_parameters(model)
             self.observer = Observer(axis, (*shown, *checks), parameters, arming)
-            agreement.same |= schema(axis, self.layout, shown, every, parameters)
+            schedules = dict(every) if probe_batch is None else {**every, PROBE: probe_batch.schedule}
+            agreement.same |= schema(axis, self.layout, shown, schedules, parameters)
             agreement.own = own_keys(axis, stored_parameters(model))
         keys = keys_of_all(agreement.everyone)
         plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming)
@@ -141,6 +145,11 @@ class Session:
         )
         self.due_streams = frozenset(spec.name for spec in specs) & set(every)
         shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
+        probe_shapes: dict[str, tuple[int, ...]] = {}
+        if probe_batch is not None:
+            spec = probe_stream(specs, maps, probe_batch.schedule.every, probe_batch.positions)
+            probe_shapes = {array.name: array.shape for array in spec.arrays}
+            specs.append(spec)
         self.recorded = tuple(shapes)
         self.sites = Sites(self.layout, self.recorded, Causes(axis, model, parameters), steps)
         self.link = RankLink(
@@ -161,6 +170,7 @@ class Session:
             self._withdraw,
             self.sites,
             self.link.gather,
+            probe_shapes,
         )
         self.handover = Handover(self._consume, description.name, self.link.part)
         self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard, plan.roles)
@@ -194,6 +204,20 @@ class Session:
         if arming.traced:
             self._ledger.clear()
         arming.spoiled = False
+
+    def submit_probe(self, step: int, generation: Generation) -> None:
+        """Hand over what the probe batch showed before the update of `step`."""
+        self._resume_at(step)
+        packet = Packet(
+            stream_rows=frozenset({PROBE}),
+            step=step,
+            visits=tuple(generation.visits),
+            tokens=tuple(generation.tokens),
+            widths=tuple(generation.widths),
+            host_scalars={"loss_tokens": float(generation.positions)},
+            low_precision=generation.low_precision,
+        )
+        self._submit(packet, generation.scalars, generation.vectors)
 
     def submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
         """Hand over values under the user's own names; with several ranks those of rank 0 are kept."""
