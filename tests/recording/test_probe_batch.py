@@ -261,9 +261,7 @@ def test_a_resumed_run_goes_on(tmp_path: Path) -> None:
 
 def test_in_low_precision_the_maps_are_kept(tmp_path: Path) -> None:
     """The identity of the mix is checked with the tolerance of the batch's own precision, from row 0 on."""
-    model = build("full-attnres")
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        run = recorded(model, tmp_path / "run")
+    run = recorded(build("full-attnres").bfloat16(), tmp_path / "run")
     assert not np.isnan(run["probe/depth_attention_max"].values).any()
     assert "withdrawn" not in str(run.missing)
 
