@@ -9,6 +9,7 @@ from depthscope.probes.outer_state import OuterState
 from depthscope.probes.parameter_gradient import ParameterGradient
 from depthscope.probes.probe import Array, Merge, Probe, Row, Site, SiteKind, totals
 from depthscope.probes.residual_check import MixCheck, ResidualCheck
+from depthscope.probes.token_maps import TokenMaps
 
 __all__ = [
     "Activation",
@@ -26,5 +27,6 @@ __all__ = [
     "Row",
     "Site",
     "SiteKind",
+    "TokenMaps",
     "totals",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +14,9 @@ from depthscope.quantities import QUANTITIES, DepthLayout
 from depthscope.recording.identities import mix_gap, write_gap
 from depthscope.recording.merge import MergePlan, by_probe, positions_of
 from depthscope.recording.packet import Packet
+from depthscope.recording.probe_batch import PROBE
 from depthscope.recording.rank_rows import MergedRow
+from depthscope.recording.sites import Sites
 
 TOLERANCE = 1e-3
 LOW_PRECISION_TOLERANCE = 2e-2
@@ -35,15 +38,17 @@ class Assembler:
         shapes: Mapping[str, tuple[int, ...]],
         sink: Sink,
         withdraw: Callable[[str, str], None],
-        count: Callable[[str, Array], None],
+        sites: Sites,
         gather: Callable[[MergedRow], MergedRow | None] = lambda row: row,
+        probe_shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
     ) -> None:
         """`shapes` holds the quantities of the store, with the shape of one row of each.
 
-        `gather` makes of this rank's row that of all ranks; None on a rank that gives its row away.
+        `probe_shapes` are those of a probe batch's stream. `gather` makes of this rank's row that of all ranks; None on a rank that gives its row away.
         """
         self.probes, self.layout, self.shapes, self.sink = tuple(probes), layout, shapes, sink
-        self._withdraw, self._count, self._gather = withdraw, count, gather
+        self._withdraw, self._sites, self._gather = withdraw, sites, gather
+        self.probe_shapes = probe_shapes
         self.present: set[str] = set()
         """Arrays that have had a value, be it an infinite one."""
         self._plans: dict[tuple[int, ...], MergePlan] = {}
@@ -56,27 +61,37 @@ class Assembler:
         plan = self._plan(packet)
         moments, scalars = flat[: plan.length], flat[plan.length :]
         known = dict(packet.host_scalars) | dict(zip(packet.device_scalars, scalars.tolist(), strict=True))
-        if not packet.stream_rows & {"fast", "slow"}:
+        if not packet.stream_rows & {"fast", "slow", PROBE}:
             for stream in packet.stream_rows:
                 self.sink.append(stream, packet.step, known)
             return
         tokens, widths = self._measure(packet)
+        of_batch = PROBE in packet.stream_rows
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            row = self._gather(
-                MergedRow(
-                    step=packet.step,
-                    moments=plan.merge(moments),
-                    tokens=tokens,
-                    widths=widths,
-                    known=known,
-                    low_precision=packet.low_precision,
-                    traced=bool(packet.traced),
-                )
+            own = MergedRow(
+                step=packet.step,
+                moments=plan.merge(moments),
+                tokens=tokens,
+                widths=widths,
+                known=known,
+                low_precision=packet.low_precision,
+                traced=bool(packet.traced),
             )
+            row = own if of_batch else self._gather(own)
             if row is None:
                 return
+            if not of_batch:
+                self._sites.saw(packet.stream_rows, row.tokens)
             values = self._finish(row)
-        self._write(packet, row, values)
+        if of_batch:
+            self._write_probe(packet.step, values)
+        else:
+            self._write(packet, row, values)
+
+    def _write_probe(self, step: int, values: Mapping[str, Any]) -> None:
+        shapes = self.probe_shapes
+        row = {name: np.broadcast_to(value, shapes[name]) for name, value in values.items() if name in shapes}
+        self.sink.append(PROBE, step, row)
 
     def _write(self, packet: Packet, merged: MergedRow, values: Mapping[str, Any]) -> None:
         for stream in sorted(packet.stream_rows):
@@ -87,6 +102,7 @@ class Assembler:
             }
             if stream == "fast":
                 row |= _whole_model(merged.known, values)
+            self._sites.wrote(row)
             self.present |= {name for name in row.keys() - self.present if not np.isnan(row[name]).all()}
             self.sink.append(stream, packet.step, row)
 
@@ -117,9 +133,6 @@ class Assembler:
             added, mixed = write_gap(sums, self.layout), mix_gap(sums)
         self._check("layer", added, tolerance, "read + write does not give the state")
         self._check("target", mixed, tolerance, "the mixed sources do not give the read")
-        for held in tokens:
-            for kind, counts in held.items():
-                self._count(kind, counts)
         if "withhold_gradients" in known:
             values = {name: value for name, value in values.items() if not name.startswith("grad_")}
         return {name: self._kept(name, value) for name, value in values.items()}
@@ -143,13 +156,12 @@ class Assembler:
         for position in np.flatnonzero(fresh):
             self._withdrawn[axis][position] = True
             name = (*self.layout.layer_names, "output")[position]
-            self._withdraw(
-                f"{axis} {position + 1} ({name})",
-                f"{what}: relative gap {gap[position]:.2g}, tolerance {tolerance:g}",
-            )
+            reason = f"{what}: relative gap {gap[position]:.2g}, tolerance {tolerance:g}"
+            self._sites.withdraw(axis, int(position), what)
+            self._withdraw(f"{axis} {position + 1} ({name})", reason)
 
     def _kept(self, name: str, value: Array) -> Array:
-        dims = QUANTITIES[name].dims
+        dims = QUANTITIES[name].dims if name in QUANTITIES else ("target",)  # single tokens' maps
         axis = dims[0] if dims else ""
         withdrawn = self._withdrawn.get(axis)
         if withdrawn is None or not withdrawn.any() or name in ("param_grad_norm", "mixer_grad_norm"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 import torch
@@ -21,6 +22,7 @@ class Generation:
         "expected",
         "fired",
         "first_read",
+        "low_precision",
         "positions",
         "scalars",
         "tokens",
@@ -39,6 +41,8 @@ class Generation:
         """Token positions that the model was called with."""
         self.first_read = False
         """Layer 1's read was seen itself."""
+        self.low_precision = False
+        """Of a forward that was looked at aside: some port showed an fp16 or bf16 tensor."""
         self.expected = 0
         self.fired = 0
 
@@ -131,6 +135,20 @@ class Observer:
         complete.append(self.whole_step)
         self.generations, self.whole_step = [], Generation()
         return complete
+
+    @contextmanager
+    def aside(self, streams: frozenset[str]) -> Iterator[Generation]:
+        """Look at a forward that belongs to no step, for these streams; the step under way goes on as it was."""
+        kept = self.generations, self.streams, self.live, self.checking, self.low_precision
+        generation = Generation()
+        self.generations, self.streams, self.live, self.checking = [generation], streams, True, False
+        self.low_precision = False
+        try:
+            yield generation
+        finally:
+            generation.low_precision = self.low_precision
+            self.generations, self.streams, self.live, self.checking, self.low_precision = kept
+            self.forget()
 
     # --- what the ports show ----------------------------------------------------------------------------
 

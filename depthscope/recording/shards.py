@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -126,6 +127,19 @@ def local_parameters(model: nn.Module) -> dict[str, Any]:
             )
         found[name] = LocalParameter(parameter, _waiting(managed[id(parameter)]))
     return found
+
+
+def reshard(model: nn.Module) -> None:
+    """Give up the gathered parameters that a sharded root keeps after a forward without a backward.
+
+    It would go on with them after the optimizer has changed the shards.
+    """
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    if fsdp is None:
+        return  # whoever has sharded a model has loaded it
+    for module in model.modules():
+        if isinstance(module, fsdp.FSDPModule):
+            module.reshard()
 
 
 def holders(keys: Keys, rank: int) -> list[int]:

@@ -123,3 +123,24 @@ def test_the_example_records_on_several_ranks(tmp_path: Path) -> None:
     assert (run.status, run["grad_norm"].step.values.tolist()) == ("finished", [0, 2, 4])
     np.testing.assert_array_equal(run["loss_tokens"], 8 * 64)
     assert np.isfinite(run["clip_coefficient"]).all()
+
+
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
+def test_a_probe_batch_is_run_by_all_and_written_once(how: str, two_ranks: Path) -> None:
+    design = "block-attnres:S=3"
+    left = left_by(two_ranks, f"probed/{design}/{how}")
+    assert (left["losses"], left["parameters"]) == (True, True)
+    assert left["warnings"] == []
+    rows = left["rows"]["probe"]
+    assert sorted(rows) == [0, 2]
+    wanted = row_of(trained(design), *batch_of(40))
+    names = [name for name in wanted if name in rows[0]]
+    assert {"state_rms", "fresh_share", "depth_contribution"} <= set(names)
+    compare(rows[0], {name: wanted[name] for name in names})
+    assert not np.allclose(rows[0]["write_rms"], rows[2]["write_rms"]), "the weights after two updates"
+    assert "probe" not in left_by(two_ranks, f"probed/{design}/{how}", rank=1)["rows"]
+
+
+def test_gathered_parameters_are_given_up_after_the_probe_batch(two_ranks: Path) -> None:
+    """Else the root would go on with those from before the update."""
+    assert left_by(two_ranks, "probed_before_an_update/foreign/fsdp")["gap"] < 1e-5
