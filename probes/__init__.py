@@ -7,7 +7,17 @@ from depthscope.probes.gradient import Gradient
 from depthscope.probes.magnitude import Magnitude
 from depthscope.probes.outer_state import OuterState
 from depthscope.probes.parameter_gradient import ParameterGradient
-from depthscope.probes.probe import Array, Merge, Probe, Row, Site, SiteKind, totals
+from depthscope.probes.probe import (
+    Array,
+    Merge,
+    Probe,
+    Row,
+    Site,
+    SiteKind,
+    largest_entry,
+    sum_over_tokens,
+    totals,
+)
 from depthscope.probes.residual_check import MixCheck, ResidualCheck
 
 __all__ = [
@@ -26,5 +36,7 @@ __all__ = [
     "Row",
     "Site",
     "SiteKind",
+    "largest_entry",
+    "sum_over_tokens",
     "totals",
 ]

@@ -14,11 +14,15 @@ class Activation:
     change the tensor in place.
     """
 
-    __slots__ = ("_dots", "_norm", "dtype", "tensor")
+    __slots__ = ("_dots", "_norm", "counted", "dtype", "tensor")
 
-    def __init__(self, tensor: Tensor, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, tensor: Tensor, dtype: torch.dtype = torch.float32, *, counted: Tensor | None = None
+    ) -> None:
+        """`counted` [tokens], bool: which positions count; None: all."""
         self.tensor = tensor.detach()
         self.dtype = dtype
+        self.counted = counted
         self._norm: Tensor | None = None
         self._dots: dict[int, tuple[Activation, Tensor]] = {}
 
@@ -29,7 +33,7 @@ class Activation:
 
     @property
     def tokens(self) -> int:
-        """Number of token positions."""
+        """Number of token positions, be they counted or not."""
         return self.tensor.numel() // max(1, self.width)
 
     @property

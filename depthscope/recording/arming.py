@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from depthscope.probes import Activation
+from depthscope.recording.positions import fits, over_tokens
+
 
 class Arming:
     """Flags that a trace takes as constants, and the tensors that stand for what changes from call to call.
@@ -25,6 +28,10 @@ class Arming:
         """1 inside a forward that counts."""
         self.counted = torch.zeros(2, device=device)
         """Forwards that compiled code began, and their token positions; eager forwards are counted on the host."""
+        self.mask: Tensor | None = None
+        """Which positions of the forward count, bool [batch, time]; None: all of them."""
+        self.misfit = False
+        """Compiled code passed a tensor whose positions are not those of the mask."""
         self.traced = False
         """Compiled code with our hooks in it has run since `forget`."""
         self.traced_root = False
@@ -38,6 +45,14 @@ class Arming:
     def set(self, streams: frozenset[str]) -> None:
         self.fast, self.slow = "fast" in streams, "slow" in streams
 
+    def fits(self, tensor: Tensor) -> bool:
+        """Whether the positions of `tensor` are those of the mask."""
+        return fits(self.mask, tensor)
+
+    def see(self, tensor: Tensor) -> Activation:
+        """Return a tensor [..., d] with the positions that count."""
+        return Activation(tensor, counted=over_tokens(self.mask, tensor))
+
     def enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Begin a forward of a compiled root; traced into its graph."""
         if not in_region():
@@ -49,8 +64,12 @@ class Arming:
             self.gate.fill_(1.0)
             first = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
             if first is not None:
-                entries = torch.ones_like(
-                    first if not first.is_floating_point() else first[..., 0], dtype=torch.float32
+                entries = (
+                    self.mask.float()
+                    if self.mask is not None
+                    else torch.ones_like(
+                        first if not first.is_floating_point() else first[..., 0], dtype=torch.float32
+                    )
                 )
                 self.counted.add_(torch.stack([torch.ones_like(entries.sum()), entries.sum()]))
 
@@ -61,7 +80,7 @@ class Arming:
 
     def forget(self) -> None:
         """Start the next step."""
-        self.traced = self.traced_root = False
+        self.traced = self.traced_root = self.misfit = False
         self.gate.zero_()
         self.counted.zero_()
 

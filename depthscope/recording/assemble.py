@@ -14,6 +14,7 @@ from depthscope.recording.identities import mix_gap, write_gap
 from depthscope.recording.merge import MergePlan, by_probe, positions_of
 from depthscope.recording.packet import Packet
 from depthscope.recording.rank_rows import MergedRow
+from depthscope.recording.values import joined
 
 TOLERANCE = 1e-3
 LOW_PRECISION_TOLERANCE = 2e-2
@@ -37,13 +38,16 @@ class Assembler:
         withdraw: Callable[[str, str], None],
         count: Callable[[str, Array], None],
         gather: Callable[[MergedRow], MergedRow | None] = lambda row: row,
+        masked: Callable[[int], None] = lambda step: None,
     ) -> None:
         """`shapes` holds the quantities of the store, with the shape of one row of each.
 
-        `gather` makes of this rank's row that of all ranks; None on a rank that gives its row away.
+        `gather` makes of this rank's row that of all ranks; None on a rank that gives its row away. `masked` is
+        told of the first step in which positions were left out.
         """
         self.probes, self.layout, self.shapes, self.sink = tuple(probes), layout, shapes, sink
         self._withdraw, self._count, self._gather = withdraw, count, gather
+        self._masked: Callable[[int], None] | None = masked
         self.present: set[str] = set()
         """Arrays that have had a value, be it an infinite one."""
         self._plans: dict[tuple[int, ...], MergePlan] = {}
@@ -55,12 +59,14 @@ class Assembler:
     def __call__(self, packet: Packet, flat: Array) -> None:
         plan = self._plan(packet)
         moments, scalars = flat[: plan.length], flat[plan.length :]
-        known = dict(packet.host_scalars) | dict(zip(packet.device_scalars, scalars.tolist(), strict=True))
+        known = joined(
+            dict(packet.host_scalars) | dict(zip(packet.device_scalars, scalars.tolist(), strict=True))
+        )
         if not packet.stream_rows & {"fast", "slow"}:
             for stream in packet.stream_rows:
                 self.sink.append(stream, packet.step, known)
             return
-        tokens, widths = self._measure(packet)
+        tokens, widths = self._measure(packet, known)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             row = self._gather(
                 MergedRow(
@@ -76,6 +82,9 @@ class Assembler:
             if row is None:
                 return
             values = self._finish(row)
+        if "masked" in row.known and self._masked is not None:
+            self._masked(row.step)
+            self._masked = None
         self._write(packet, row, values)
 
     def _write(self, packet: Packet, merged: MergedRow, values: Mapping[str, Any]) -> None:
@@ -124,14 +133,22 @@ class Assembler:
             values = {name: value for name, value in values.items() if not name.startswith("grad_")}
         return {name: self._kept(name, value) for name, value in values.items()}
 
-    def _measure(self, packet: Packet) -> tuple[list[dict[str, Array]], list[dict[str, Array]]]:
-        """Sum token positions and note widths, for each probe and site kind, as each probe saw them."""
+    def _measure(
+        self, packet: Packet, known: dict[str, float]
+    ) -> tuple[list[dict[str, Array]], list[dict[str, Array]]]:
+        """Sum token positions and note widths, for each probe and site kind, as each probe saw them.
+
+        Takes what a mask counted out of `known`.
+        """
+        counted = {name: known.pop(name) for name in {*packet.tokens} if isinstance(name, str)}
         tokens: list[dict[str, Array]] = []
         for probe in self.probes:
             tokens.append({kind: np.zeros(max(1, positions_of(kind, self.layout))) for kind in probe.sites})
         widths = [{kind: np.full_like(array, np.nan) for kind, array in held.items()} for held in tokens]
         for visit, count, width in zip(packet.visits, packet.tokens, packet.widths, strict=True):
-            tokens[visit.probe][visit.site.kind][visit.site.position] += count
+            tokens[visit.probe][visit.site.kind][visit.site.position] += (
+                counted[count] if isinstance(count, str) else count
+            )
             widths[visit.probe][visit.site.kind][visit.site.position] = width
         return tokens, widths
 

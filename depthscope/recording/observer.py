@@ -8,19 +8,22 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from depthscope.marks import DepthAxis, Mixer
+from depthscope.marks import DepthAxis, Mixer, Port
 from depthscope.probes import Activation, Probe, Site, SiteKind
 from depthscope.recording.arming import Arming
 from depthscope.recording.merge import Visit
+from depthscope.recording.positions import fits, over_tokens
 
 
 class Generation:
     """The moments of one training forward and of the backward that follows it."""
 
     __slots__ = (
+        "_counts",
         "expected",
         "fired",
         "first_read",
+        "mask",
         "positions",
         "scalars",
         "tokens",
@@ -29,13 +32,17 @@ class Generation:
         "widths",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, mask: Tensor | None = None) -> None:
+        self.mask = mask
+        """Which positions of the forward count; None: all."""
+        self._counts: dict[torch.Size, tuple[Tensor, Tensor]] = {}
         self.visits: list[Visit] = []
         self.scalars: list[Tensor] = []
         self.vectors: list[Tensor] = []
-        self.tokens: list[int] = []
+        self.tokens: list[int | Tensor] = []
+        """Positions behind each visit: on the device where a mask tells."""
         self.widths: list[int] = []
-        self.positions = 0
+        self.positions: int | Tensor = 0
         """Token positions that the model was called with."""
         self.first_read = False
         """Layer 1's read was seen itself."""
@@ -46,6 +53,20 @@ class Generation:
     def missing(self) -> int:
         """Gradients that were asked for and never came."""
         return self.expected - self.fired
+
+    def see(self, tensor: Tensor) -> Activation:
+        """Return a tensor [..., d] of this forward with the positions that count."""
+        if self.mask is None:
+            return Activation(tensor)
+        if tensor.shape not in self._counts:
+            counted = over_tokens(self.mask, tensor)
+            assert counted is not None
+            self._counts[tensor.shape] = counted, counted.sum()
+        return Activation(tensor, counted=self._counts[tensor.shape][0])
+
+    def count(self, seen: Activation) -> int | Tensor:
+        """Return how many of its positions count."""
+        return seen.tokens if seen.counted is None else self._counts[seen.tensor.shape][1]
 
 
 class Observer:
@@ -68,6 +89,8 @@ class Observer:
         self.streams: frozenset[str] = frozenset()
         self.checking = True
         """Compare h + f with s: on the first recorded step only, since it needs one more pass over each state."""
+        self.misfits: dict[str, str] = {}
+        """Ports whose tensor has other positions than the mask, with the shapes."""
         self.generations: list[Generation] = []
         self.whole_step = Generation()
         """What belongs to the optimizer step and to no forward: the gradients of the parameters."""
@@ -94,11 +117,11 @@ class Observer:
 
     # --- the life of a step -----------------------------------------------------------------------------
 
-    def begin_forward(self, positions: int) -> None:
+    def begin_forward(self, positions: int | Tensor) -> None:
         """Open a generation; one whose gradients were zeroed since belongs to no optimizer step and is dropped."""
         if any(each.fired for each in self.generations) and not self._any_gradient():
             self.generations.clear()
-        generation = Generation()
+        generation = Generation(self.arming.mask)
         generation.positions = positions
         self.generations.append(generation)
         self.live = True
@@ -134,6 +157,19 @@ class Observer:
 
     # --- what the ports show ----------------------------------------------------------------------------
 
+    def fits(self, port: Port, tensor: Tensor) -> bool:
+        """Whether the tensor's positions are those of the mask; if not, nothing is recorded of it."""
+        mask = self.generations[-1].mask
+        if fits(mask, tensor):
+            return True
+        assert mask is not None
+        self.misfits[str(port)] = f"mask {tuple(mask.shape)}, tensor {tuple(tensor.shape)}"
+        return False
+
+    def see(self, tensor: Tensor) -> Activation:
+        """Return a tensor of the forward under way with the positions that count."""
+        return self.generations[-1].see(tensor)
+
     def see_embedding(self, seen: Activation, tensor: Tensor) -> None:
         self._hook_first_read(tensor)
         self._visit(self._site("embedding", 0), {"embedding": seen})
@@ -144,7 +180,11 @@ class Observer:
             return
         _ = seen.norm  # now: the sublayer may change its input in place
         sublayer = self.axis.sublayers[layer - 1]
-        kept = Activation(seen.tensor.clone()) if self.checking and sublayer.additive else seen
+        kept = (
+            Activation(seen.tensor.clone(), counted=seen.counted)
+            if self.checking and sublayer.additive
+            else seen
+        )
         self._reads[layer] = (kept, kept.tensor._version)
         self._see_mixed_write(layer - 1, seen)
 
@@ -165,7 +205,7 @@ class Observer:
                 parts["read"] = read
         self._visit(self._site("write", layer - 1), parts)
         if self.checking and sublayer.additive:
-            self._writes[layer] = Activation(seen.tensor.clone())
+            self._writes[layer] = Activation(seen.tensor.clone(), counted=seen.counted)
         elif sublayer.fresh == "mixer":
             self._writes[layer] = seen
 
@@ -181,9 +221,9 @@ class Observer:
 
     def see_mix(self, target: int, sources: Sequence[Tensor], read: Tensor) -> None:
         weights = self._weights.get(target)
-        if "slow" not in self.streams or weights is None:
+        if "slow" not in self.streams or weights is None or not fits(self.generations[-1].mask, read):
             return
-        parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": Activation(read)}
+        parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": self.see(read)}
         parts |= {f"source {place}": Activation(source) for place, source in enumerate(sources)}
         self._visit(self._site("mixer", target - 1), parts, measured="read")
 
@@ -267,7 +307,7 @@ class Observer:
 
         def reduce(gradient: Tensor) -> None:
             if not generation.first_read:
-                seen = {"gradient": Activation(gradient)}
+                seen = {"gradient": generation.see(gradient)}
                 self._visit(site, seen, generation=generation, measured="gradient")
 
         embedding.register_hook(reduce)  # type: ignore[no-untyped-call]
@@ -285,7 +325,7 @@ class Observer:
 
         def reduce(gradient: Tensor) -> None:
             generation.fired += 1
-            seen = {"gradient": Activation(gradient)}
+            seen = {"gradient": generation.see(gradient)}
             for site in sites:
                 self._visit(site, seen, generation=generation, measured="gradient")
 
@@ -320,5 +360,5 @@ class Observer:
             held.visits.append(visit)
             for value in moments.values():
                 (held.vectors if value.dim() else held.scalars).append(value)
-            held.tokens.append(counted.tokens if counted is not None else 1)
+            held.tokens.append(held.count(counted) if counted is not None else 1)
             held.widths.append(counted.width if counted is not None else 1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
@@ -36,6 +37,7 @@ from depthscope.recording.notices import (
     Notices,
 )
 from depthscope.recording.optimizers import OptimizerReader
+from depthscope.recording.positions import checked_mask
 from depthscope.recording.ranks import agreed, meet, several_ranks
 from depthscope.recording.report import Report
 from depthscope.recording.root_hooks import attach_root
@@ -147,6 +149,9 @@ class Recorder:
         self._loss_scale: Tensor | float | None = None
         self._norm_before: Tensor | None = None
         self._evaluated: dict[str, Value] = {}
+        self._mask: Tensor | None = None
+        """Which positions count in the forwards to come; a forward that has begun has it in `Arming.mask`."""
+        self._forward_took_mask = self._masked = False
         self._tokens_given = False
         self._norm_facts: dict[str, float] = {}
         self._alone_among_ranks = False
@@ -198,6 +203,29 @@ class Recorder:
         """Note the global gradient norm before clipping. Optional; call it between backward and clipping."""
         if not self._inert and self._armed("fast"):
             self._guarded(self._note_norm_before)
+
+    @contextmanager
+    def tokens(self, mask: Tensor) -> Iterator[None]:
+        """Leave positions out of all statistics over tokens, in the forwards inside: padding, say.
+
+        Only around the model's forward; the backward may lie outside. `step`'s default for `tokens` then is the
+        number of positions that count. Micro-batches have masks of their own.
+
+        Arguments:
+            mask: True where a position counts, [batch, time] as the sublayers' tensors [batch, time, d] have it;
+                whole numbers, 0 for padding, do too.
+        """
+        earlier, self._mask = self._mask, None
+        if not self._inert:
+            self._guarded(lambda: self._count_only(mask))
+        try:
+            yield
+        finally:
+            self._mask = earlier
+            if (
+                not self._forward_took_mask
+            ):  # compiled code has; eager code may still recompute in the backward
+                self._arming.mask = earlier
 
     def evaluation(self, **losses: Value) -> None:
         """Keep validation losses, any number of named sets, at the number of steps completed so far."""
@@ -360,7 +388,8 @@ class Recorder:
                 self._anatomy = self._anatomy.settle(self._inner, args, dict(kwargs))
             self._open_session()
             self._arm()
-        positions = token_positions(args, kwargs)
+        self._arming.mask, self._forward_took_mask = self._mask, True
+        positions = token_positions(args, kwargs) if self._mask is None else self._mask.sum()
         self._clock.saw_forward(positions)
         self._forward_completed = False
         if self._session is not None and self._session.observer.streams:
@@ -383,6 +412,10 @@ class Recorder:
             observer = self._session.observer
             self._guarded(lambda: observer.see_parameter_gradients(gradients))
 
+    def _count_only(self, mask: Tensor) -> None:
+        self._mask = self._arming.mask = checked_mask(mask, self._arming.gate.device)
+        self._forward_took_mask, self._masked = False, True
+
     def _note_norm_before(self) -> None:
         gradients, session = self._optimizers.gradients(), self._session
         if gradients and session is not None:
@@ -401,7 +434,7 @@ class Recorder:
     ) -> None:
         clock = self._clock
         label = clock.label(step)
-        step_tokens = clock.positions if tokens is None else int(tokens)
+        step_tokens: int | Tensor = clock.positions if tokens is None else int(tokens)
         self._submit_evaluation()
         session = self._session
         unseen = self._arming.traced_root and not clock.forwards
@@ -418,11 +451,12 @@ class Recorder:
                     self._read_gradients(self._optimizers.gradients())
                 generations = session.observer.take(last_only=self._optimizers.closure)
                 if tokens is None:
-                    step_tokens = sum(generation.positions for generation in generations)
+                    step_tokens = sum((each.positions for each in generations), start=0)
                 if grad_norm is not None:
                     self._norm_facts = norm_share(grad_norm)
                     grad_norm = local(grad_norm) if isinstance(grad_norm, Tensor) else grad_norm
                 facts = self._facts(started, step_tokens) | {
+                    "masked": 1.0 if self._masked else None,
                     **({"tokens": None} if unseen and tokens is None else {}),
                     "loss": loss,
                     "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
@@ -434,14 +468,15 @@ class Recorder:
             if metrics:
                 session.submit_named("metrics", label, self._notices.usable(metrics))
         clock.advance(label, given=step is not None, tokens=step_tokens, now=started)
-        self._tokens_given |= tokens is not None
+        self._tokens_given |= tokens is not None or self._masked
+        self._masked, self._arming.mask = self._mask is not None, self._mask
         self._norm_before = self._loss_scale = None
         self._norm_facts = {}
         self._optimizers.forget()
         self._arm()
         self._say_warnings()
 
-    def _facts(self, started: float, loss_tokens: int) -> dict[str, Value | None]:
+    def _facts(self, started: float, loss_tokens: int | Tensor) -> dict[str, Value | None]:
         """Return what is known of the step beside its moments."""
         reader = self._optimizers
         if self._scaler is None and reader.scaler is not None:

@@ -78,6 +78,10 @@ NEEDS = {
 """What would have given an array its values; empty: they are only late."""
 
 
+MASKED = "from row {step} on the positions that recorder.tokens(mask) counts, all of them in forwards without a mask"
+MISFIT = "the mask given to recorder.tokens does not fit: {}. Give it as the sublayers see positions: [batch, time]"
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunDescription:
     """What is written once into a run's ``run.json``."""
@@ -168,6 +172,7 @@ class Session:
             self._withdraw,
             self._count,
             self.link.gather,
+            self._say_masked,
         )
         self.handover = Handover(self._consume, description.name, self.link.part)
         self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard, plan.roles)
@@ -181,12 +186,18 @@ class Session:
         observer, arming = self.observer, self.observer.arming
         # Earlier micro-batches of a spoiled step went with the failed one: no number is better than half of one.
         traced = arming.traced and not arming.spoiled
+        tokens = [count for each in generations for count in each.tokens]
+        counted = {id(count): count for count in tokens if isinstance(count, Tensor)}
+        counts = {key: f"counted {place}" for place, key in enumerate(counted)}
         on_device, on_host = split(facts)
+        on_device |= {counts[key]: count for key, count in counted.items()}
         packet = Packet(
             stream_rows=observer.streams,
             step=step,
             visits=tuple(visit for each in generations for visit in each.visits),
-            tokens=tuple(count for each in generations for count in each.tokens),
+            tokens=tuple(
+                counts.get(id(count), 0) if isinstance(count, Tensor) else count for count in tokens
+            ),
             widths=tuple(width for each in generations for width in each.widths),
             device_scalars=tuple(on_device),
             host_scalars=on_host,
@@ -198,6 +209,7 @@ class Session:
         ledger = [self._ledger.pack()] if traced else []
         self._submit(packet, scalars, [*vectors, *on_device.values(), *ledger])
         observer.checking = False
+        self._note_misfits()
         if arming.traced:
             self._ledger.clear()
         arming.spoiled = False
@@ -301,6 +313,22 @@ class Session:
                 reason = f"{sublayer.write} stopped firing: its module was replaced, compiled, or is no longer called"
                 self._say_missing({where: reason})
                 self.warnings.append(f"nothing comes from {where} any more: {reason}")
+
+    def _say_masked(self, step: int) -> None:
+        self.writer.annotate("token_mask", MASKED.format(step=step))
+
+    def _note_misfits(self) -> None:
+        """Say where a mask was given whose positions are not those of the tensors."""
+        observer = self.observer
+        if observer.arming.misfit:
+            observer.misfits["compiled code"] = "a tensor of another shape than the mask's"
+        new = {where: MISFIT.format(shapes) for where, shapes in observer.misfits.items()}
+        new = {where: reason for where, reason in new.items() if where not in self.missing}
+        if new:
+            self._say_missing(new)
+            where, reason = next(iter(new.items()))
+            self.warnings.append(f"nothing is recorded at {where} and {len(new) - 1} other places: {reason}")
+        observer.misfits = {}
 
     def _say_missing(self, reasons: Mapping[str, str]) -> None:
         self.missing |= reasons

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 
 Value: TypeAlias = float | Tensor
@@ -19,11 +20,32 @@ def token_positions(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
     return tensors[0].numel() // max(1, tensors[0].shape[-1]) if tensors else 0
 
 
+_PART = 2**20
+_PARTS = f" / {_PART}"
+
+
 def split(values: Mapping[str, Value]) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Part tensors, which travel with the moments, from numbers that the host knows."""
-    on_device = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    """Part tensors, which travel with the moments in fp32, from numbers that the host knows.
+
+    A whole number travels in two parts, since fp32 counts to 16 million only: `joined` puts them together.
+    """
+    on_device: dict[str, Tensor] = {}
+    for name, value in values.items():
+        if isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32):
+            on_device |= {name: value % _PART, name + _PARTS: value // _PART}
+        elif isinstance(value, Tensor):
+            on_device[name] = value
     on_host = {name: float(value) for name, value in values.items() if not isinstance(value, Tensor)}
     return on_device, on_host
+
+
+def joined(values: Mapping[str, float]) -> dict[str, float]:
+    """Put together what `split` has taken apart."""
+    parts = {name: value for name, value in values.items() if name.endswith(_PARTS)}
+    whole = {name: value for name, value in values.items() if name not in parts}
+    for name, above in parts.items():
+        whole[name.removesuffix(_PARTS)] += _PART * above
+    return whole
 
 
 def not_one_number(value: Any) -> str:
