@@ -6,7 +6,7 @@ from depthscope.probes.fresh_share import FreshShare
 from depthscope.probes.gradient import Gradient
 from depthscope.probes.magnitude import Magnitude
 from depthscope.probes.outer_state import OuterState
-from depthscope.probes.parameter_gradient import ParameterGradient
+from depthscope.probes.parameter_gradient import SCALE, ParameterGradient
 from depthscope.probes.probe import (
     Array,
     Merge,
@@ -21,6 +21,7 @@ from depthscope.probes.probe import (
 from depthscope.probes.residual_check import MixCheck, ResidualCheck
 
 __all__ = [
+    "SCALE",
     "Activation",
     "Array",
     "DepthAttention",

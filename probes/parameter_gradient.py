@@ -15,6 +15,8 @@ from depthscope.probes.activation import Activation
 from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind
 
 SCALARS = ("embedding", "head", "final_norm", "rest")
+SCALE = ""
+"""Among the gradients that are seen: what they are multiplied by, where an optimizer unscales inside its kernel."""
 INTERFACE_PARTS = ("read", "write", "gate")
 
 
@@ -54,7 +56,11 @@ class ParameterGradient:
         if not present:
             return {}
         gradients = [seen[name].tensor for name in present]
-        norms = dict(zip(present, torch._foreach_norm(gradients, 2, torch.float32), strict=True))
+        unscaled = torch._foreach_norm(gradients, 2, torch.float32)
+        if SCALE in seen:
+            scale = seen[SCALE].tensor
+            unscaled = [norm / scale.to(norm.device, non_blocking=True) for norm in unscaled]
+        norms = dict(zip(present, unscaled, strict=True))
         if len(present) < len(self.parameters):
             missing = torch.full_like(norms[present[0]], -1.0)
             return {"norm": torch.stack([norms.get(name, missing) for name in self.parameters])}
@@ -62,7 +68,7 @@ class ParameterGradient:
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         norms = merged["norm"].reshape(-1)
-        square, missing = np.square(norms / row.parameter_scale), norms < 0
+        square, missing = np.square(norms), norms < 0
         layout = row.layout
 
         final = f"mixer/{layout.layers + 1}"

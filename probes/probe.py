@@ -59,8 +59,6 @@ class Row:
     loss_scale: float
     """What activation gradients are divided by: the GradScaler's scale times the number of ranks, since the loss
     is the mean of theirs and each backward knows only its own."""
-    parameter_scale: float
-    """What parameter gradients are divided by: 1 unless the optimizer unscales inside its kernel."""
     tokens: Mapping[str, Array]
     """For each site kind, the token positions merged into each entry; 0 where a site did not fire."""
     width: Mapping[str, Array]

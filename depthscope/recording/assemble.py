@@ -114,7 +114,6 @@ class Assembler:
                 layout=self.layout,
                 loss_tokens=known["loss_tokens"],
                 loss_scale=known.get("loss_scale", 1.0) * merged.ranks,
-                parameter_scale=known.get("parameter_scale", 1.0),
                 tokens=tokens[index],
                 width=merged.widths[index],
             )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from depthscope.marks import DepthAxis, Mixer, Port
-from depthscope.probes import Activation, Probe, Site, SiteKind
+from depthscope.probes import SCALE, Activation, Probe, Site, SiteKind
 from depthscope.recording.arming import Arming
 from depthscope.recording.merge import Visit
 from depthscope.recording.positions import fits, over_tokens
@@ -256,14 +256,16 @@ class Observer:
                 site = self._site("gates", block.index - 1)
                 self._visit(site, {"gates": Activation(values)}, generation=generation)
 
-    def see_parameter_gradients(self, gradients: Mapping[str, Tensor]) -> None:
-        """Reduce the gradients as they stand; they belong to the step as a whole."""
+    def see_parameter_gradients(self, gradients: Mapping[str, Tensor], scale: Tensor | None) -> None:
+        """Reduce the gradients, which are still multiplied by `scale`; they belong to the step as a whole."""
         if self.arming.traced_root and "slow" in self.streams and not self.whole_step.visits:
             self.see_parameters(
                 self.whole_step
             )  # no end of a forward was seen, and this is before the update
         if "fast" in self.streams and gradients:
             seen = {name: Activation(gradient) for name, gradient in gradients.items()}
+            if scale is not None:
+                seen[SCALE] = Activation(scale)
             self._visit(self._site("parameters", 0), seen, generation=self.whole_step)
 
     def _any_gradient(self) -> bool:

@@ -407,10 +407,10 @@ class Recorder:
             # Now: after a skipped step update() has halved it before the row is made.
             self._loss_scale = _scale_of(self._scaler)
 
-    def _read_gradients(self, gradients: Mapping[str, Tensor]) -> None:
+    def _read_gradients(self, gradients: Mapping[str, Tensor], scale: Tensor | None) -> None:
         if not self._inert and self._armed("fast") and self._session is not None:
             observer = self._session.observer
-            self._guarded(lambda: observer.see_parameter_gradients(gradients))
+            self._guarded(lambda: observer.see_parameter_gradients(gradients, scale))
 
     def _count_only(self, mask: Tensor) -> None:
         self._mask = self._arming.mask = checked_mask(mask, self._arming.gate.device)
@@ -448,7 +448,7 @@ class Recorder:
         if session is not None:
             if session.observer.streams:
                 if not self._optimizers.optimizers:
-                    self._read_gradients(self._optimizers.gradients())
+                    self._read_gradients(self._optimizers.gradients(), None)
                 generations = session.observer.take(last_only=self._optimizers.closure)
                 if tokens is None:
                     step_tokens = sum((each.positions for each in generations), start=0)
@@ -482,7 +482,7 @@ class Recorder:
         if self._scaler is None and reader.scaler is not None:
             self._scaler = reader.scaler
             self._loss_scale = _scale_of(self._scaler)
-        skipped = None if self._scaler is None or not reader.optimizers else float(not reader.stepped)
+        skipped = None if self._scaler is None or not reader.optimizers else reader.skipped
         # A GradScaler that nobody told us of may have skipped the step: the gradients may be scaled.
         withheld = (
             bool(reader.optimizers)
@@ -495,7 +495,6 @@ class Recorder:
         on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         return {
             "loss_scale": self._loss_scale,
-            "parameter_scale": reader.parameter_scale,
             "learning_rate": reader.learning_rate,
             "step_seconds": None if self._clock.last_time is None else started - self._clock.last_time,
             "recording_seconds": self._recording_seconds,
