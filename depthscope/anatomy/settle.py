@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,8 @@ def settle(plan: Plan, model: nn.Module, args: Sequence[Any], kwargs: Mapping[st
             "forward, then inspect or attach"
         )
     try:
-        with untouched(model) as flags:
+        with untouched(model) as flags, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it says of a forward without gradients is nobody's concern
             seen = observe(model, plan.blocks, args, kwargs, flags=flags, told=plan.told)
     except Exception as error:
         raise AnatomyError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -23,8 +24,10 @@ class Generation:
         "expected",
         "fired",
         "first_read",
+        "hooked",
         "mask",
         "positions",
+        "postponed",
         "scalars",
         "tokens",
         "vectors",
@@ -48,11 +51,14 @@ class Generation:
         """Layer 1's read was seen itself."""
         self.expected = 0
         self.fired = 0
+        self.postponed = 0
+        """Gradients that a reentrant checkpoint's recomputation will ask for."""
+        self.hooked: dict[tuple[int, Site], weakref.ref[Tensor]] = {}
 
     @property
     def missing(self) -> int:
         """Gradients that were asked for and never came."""
-        return self.expected - self.fired
+        return max(self.expected - self.fired, 0 if self.fired else self.postponed)
 
     def see(self, tensor: Tensor) -> Activation:
         """Return a tensor [..., d] of this forward with the positions that count."""
@@ -318,11 +324,21 @@ class Observer:
         """Reduce the tensor's gradient when it comes.
 
         Reentrant checkpointing runs forward without gradients, so the tensor that gets one is the recomputed
-        one. The recomputed tensors of the other kind get none, and so nothing counts twice.
+        one. The recomputed tensors of the other kind get none, but what went into the checkpoint comes by again.
         """
-        if "fast" not in self.streams or not (tensor.requires_grad and torch.is_grad_enabled()):
+        if "fast" not in self.streams:
             return
         generation = self.generations[-1]
+        if not torch.is_grad_enabled():
+            generation.postponed += self.live
+            return
+        if not tensor.requires_grad:
+            return
+        key = id(tensor), sites[0]
+        known = generation.hooked.get(key)
+        if not self.live and known is not None and known() is tensor:
+            return
+        generation.hooked[key] = weakref.ref(tensor)
         generation.expected += self.live
 
         def reduce(gradient: Tensor) -> None:

@@ -243,7 +243,10 @@ class Recorder:
     def report(self) -> Report:
         """Return what is recorded, what is not and why; print it."""
         session, anatomy = self._session, self._anatomy
-        notes = [*anatomy.notes, *([self._failure] if self._failure else [])]
+        notes = [
+            *(anatomy.notes if session is None else session.notes),
+            *([self._failure] if self._failure else []),
+        ]
         if session is None and not self._failure:
             notes.append(NO_AXIS_YET)
         if self._ranks is not None and not self._ranks.writes:

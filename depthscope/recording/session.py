@@ -34,6 +34,7 @@ from depthscope.recording import hooks
 from depthscope.recording.agreement import keys_of_all, own_keys, schema
 from depthscope.recording.arming import Arming
 from depthscope.recording.assemble import Assembler
+from depthscope.recording.group_reasons import GroupReasons, known
 from depthscope.recording.handover import Handover
 from depthscope.recording.ledger import Ledger, expand
 from depthscope.recording.observer import Generation, Observer
@@ -154,6 +155,8 @@ class Session:
         self.due_streams = frozenset(spec.name for spec in specs) & set(every)
         shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
         self.recorded = tuple(shapes)
+        self._group_reasons = GroupReasons(axis, model)
+        self.missing |= known(self._group_reasons.empty | self._group_reasons.news(), self.recorded)
         self.link = RankLink(
             ranks, keys, tuple(parameters), description.name, self._absent, self.warnings.append
         )
@@ -162,7 +165,8 @@ class Session:
         self.resumes = isinstance(self.writer, RunWriter) and self.writer.recovered is not None
         """Rows from the next one on may be there already, of a run that went further."""
         self.writer.annotate("found_by", anatomy.found_by)
-        self.writer.annotate("notes", list(anatomy.notes))
+        self.notes = (*anatomy.notes, *self._group_reasons.notes)
+        self.writer.annotate("notes", list(self.notes))
         self.writer.annotate("missing", self.missing)
         self._assemble = Assembler(
             self.observer.probes,
@@ -287,6 +291,7 @@ class Session:
             self._assemble(*expand(packet, flat))
             if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
+                self._say_missing(known(self._group_reasons.news(), self.recorded))
                 if self._rows == 1 and not np.any(self._counts.get("write", 0)):
                     self.warnings.append(NOTHING_SEEN)
                 if self._rows == SILENT_AFTER:
@@ -331,12 +336,13 @@ class Session:
         observer.misfits = {}
 
     def _say_missing(self, reasons: Mapping[str, str]) -> None:
-        self.missing |= reasons
-        self.writer.annotate("missing", self.missing)
+        if reasons:
+            self.missing |= reasons
+            self.writer.annotate("missing", self.missing)
 
     def _name_empty_quantities(self) -> None:
         """Say of each array that has no value yet what would give it one."""
-        empty = [name for name in self.recorded if name not in self._assemble.present]
+        empty = [name for name in self.recorded if name not in {*self._assemble.present, *self.missing}]
         self._say_missing({name: NEEDS.get(name, NO_VALUE) for name in empty if NEEDS.get(name, NO_VALUE)})
 
     def _name_silent_sites(self) -> None:

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from tests.recording.loops import ForeignGPT
 
+_STAGE = (("u", "alpha"), ("w", "beta"))
+"""A stage's sublayers: the norm's name and its own."""
+
 
 @dataclass
 class Captured:
@@ -268,3 +271,16 @@ def gradient_norms(model: nn.Module, prefix: str) -> float:
         if name.startswith(prefix) and parameter.grad is not None:
             total += float(parameter.grad.double().square().sum())
     return math.sqrt(total)
+
+
+def layer_gradient_norms(model: nn.Module) -> np.ndarray:
+    """Return the L2 norm of each sublayer's parameter gradients, its norm included."""
+    if isinstance(model, ForeignGPT):
+        parts = [
+            (f"tower.{i}.{norm}.", f"tower.{i}.{f}.") for i in range(len(model.tower)) for norm, f in _STAGE
+        ]
+    else:
+        parts = [(f"layers.{index}.",) for index in range(len(model.layers))]  # type: ignore[arg-type]
+    return np.array(
+        [math.hypot(*(gradient_norms(model, prefix) for prefix in prefixes)) for prefixes in parts]
+    )

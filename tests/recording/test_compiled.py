@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
-from torch.utils.checkpoint import checkpoint
 
 from depthscope.anatomy import inspect_model
 from depthscope.recording import Recorder
@@ -132,30 +131,6 @@ def test_a_compiled_loss_that_calls_the_model(tmp_path: Path, monkeypatch: pytes
 
     expected = compiled_loss(build("foreign"), tmp_path / "eager", False)
     same(compiled_loss(build("foreign"), tmp_path / "compiled", True), expected)
-
-
-class Checkpointed(ForeignGPT):
-    """The foreign GPT with its blocks recomputed in the backward."""
-
-    reentrant = False
-
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.letters(ids) + self.places.weight[: ids.shape[1]]
-        for stage in self.tower:
-            x = checkpoint(stage, x, use_reentrant=self.reentrant)
-        return self.out(self.last(x))
-
-
-@pytest.mark.parametrize("reentrant", [False, True])
-@pytest.mark.parametrize("way", [whole, each_block])
-def test_recomputation_is_not_recorded_twice(
-    way: Callable[[nn.Module], Any], reentrant: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = rows_of(build("foreign"), eagerly, tmp_path / "eager", monkeypatch)
-    torch.manual_seed(0)
-    model = Checkpointed()
-    model.reentrant = reentrant
-    same(rows_of(model, way, tmp_path / "compiled", monkeypatch), expected)
 
 
 def test_evaluation_in_between_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

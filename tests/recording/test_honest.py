@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from depthscope.recording import Recorder
 from depthscope.store import open_run
@@ -166,22 +165,6 @@ def test_a_replaced_module_is_named(plain: Plain, tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"layer 4.*replaced"):
         steps()
     assert "stopped firing" in str(open_run(tmp_path / "run").missing)
-
-
-@pytest.mark.parametrize("reentrant", [False, True])
-def test_activation_checkpointing_changes_no_number(reentrant: bool, plain: Plain, tmp_path: Path) -> None:
-    for layer in plain.model.layers:
-        original = layer.forward
-        layer.forward = lambda state, call=original: checkpoint(call, state, use_reentrant=reentrant)
-    with Recorder(plain.model, tmp_path / "run", optimizer=plain.optimizer) as recorder:
-        for _ in range(2):
-            loss = plain.loss()
-            loss.backward()
-            plain.optimizer.step()
-            recorder.step(loss=loss)
-            plain.model.zero_grad()
-    for step in range(2):
-        plain.same(plain.rows["fast"][step], *GRADIENTS, "state_rms", "write_cosine", "param_grad_norm")
 
 
 def test_a_loss_that_is_no_number_is_left_out_and_said(plain: Plain, tmp_path: Path) -> None:

@@ -92,31 +92,6 @@ def test_micro_batches_are_one_row_equal_to_the_whole_batch(
         )
 
 
-def test_evaluation_passes_are_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = spy_on_rows(monkeypatch)
-    model, inputs, targets = trained(build("prenorm"))
-    record_one(model, inputs, targets, tmp_path / "alone")
-    alone = rows["fast"][0]["state_rms"]
-    model.zero_grad()
-    optimizer = optimizer_of(model)
-    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
-        model.eval()
-        loss_of(model, inputs * 0, targets).backward()
-        model.zero_grad()
-        model.train()
-        with torch.no_grad():
-            model(inputs * 0)
-        loss = loss_of(model, inputs, targets)
-        loss.backward()
-        recorder.evaluation(validation=1.5, other=torch.tensor(2.5))
-        optimizer.step()
-        recorder.step(loss=loss)
-    assert np.array_equal(rows["fast"][0]["state_rms"], alone)
-    run = open_run(tmp_path / "run")
-    assert run["validation"].values.tolist() == [1.5]
-    assert run["other"].values.tolist() == [2.5]
-
-
 def test_half_a_step_is_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = spy_on_rows(monkeypatch)
     model, inputs, targets = trained(build("prenorm"))
@@ -240,16 +215,6 @@ def test_nan_is_stored_as_nan_and_counted(tmp_path: Path, monkeypatch: pytest.Mo
     assert np.isfinite(row["state_rms"][:4]).all()
     assert np.isnan(row["abs_max"][4:]).all()
     assert np.isnan(row["grad_norm"])
-
-
-def test_frozen_parameters_are_missing_and_not_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = spy_on_rows(monkeypatch)
-    model, inputs, targets = trained(build("prenorm"))
-    model.zero_grad(set_to_none=True)
-    model.layers[2].requires_grad_(False)
-    record_one(model, inputs, targets, tmp_path / "run")
-    missing = np.isnan(rows["fast"][0]["param_grad_norm"])
-    assert missing.tolist() == [False, False, True, *[False] * (LAYERS - 3)]
 
 
 def test_copies_and_pickles_of_the_model_are_inert(tmp_path: Path) -> None:
