@@ -6,7 +6,7 @@ from depthscope.probes.fresh_share import FreshShare
 from depthscope.probes.gradient import Gradient
 from depthscope.probes.magnitude import Magnitude
 from depthscope.probes.outer_state import OuterState
-from depthscope.probes.parameter_gradient import SCALE, ParameterGradient
+from depthscope.probes.parameter_gradient import SCALE, ParameterGradient, l2_norms
 from depthscope.probes.probe import (
     Array,
     Merge,
@@ -37,6 +37,7 @@ __all__ = [
     "Row",
     "Site",
     "SiteKind",
+    "l2_norms",
     "largest_entry",
     "sum_over_tokens",
     "totals",

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from depthscope.probes import Array, Probe, Row
+from depthscope.probes import Array, ParameterGradient, Probe, Row
 from depthscope.quantities import QUANTITIES, DepthLayout
 from depthscope.recording.identities import mix_gap, write_gap
 from depthscope.recording.merge import MergePlan, by_probe, positions_of
@@ -128,6 +128,10 @@ class Assembler:
         for held in tokens:
             for kind, counts in held.items():
                 self._count(kind, counts)
+        if "read_in_step" in known and _zeroed(values):
+            values = {
+                name: value for name, value in values.items() if name not in ParameterGradient.quantities
+            }
         if "withhold_gradients" in known:
             values = {name: value for name, value in values.items() if not name.startswith("grad_")}
         return {name: self._kept(name, value) for name, value in values.items()}
@@ -173,6 +177,11 @@ class Assembler:
         kept = np.broadcast_to(value, (len(withdrawn), *value.shape[1:])).copy()
         kept[withdrawn] = np.nan
         return kept
+
+
+def _zeroed(values: Mapping[str, Any]) -> bool:
+    """Whether zero_grad came before the gradients were read: activations had some, parameters are all at 0."""
+    return bool(values.get("grad_norm") == 0 and np.any(values.get("grad_write_rms", 0) > 0))
 
 
 def _whole_model(known: Mapping[str, float], values: Mapping[str, Any]) -> dict[str, float]:

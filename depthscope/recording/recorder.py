@@ -230,7 +230,11 @@ class Recorder:
     def evaluation(self, **losses: Value) -> None:
         """Keep validation losses, any number of named sets, at the number of steps completed so far."""
         if not self._inert:
-            self._evaluated |= losses
+            # A copy: the tensor waits for the end of the step, and the loop may go on to use it.
+            self._evaluated |= {
+                name: value.detach().clone() if isinstance(value, Tensor) else value
+                for name, value in losses.items()
+            }
 
     # --- state ------------------------------------------------------------------------------------------
 
@@ -459,6 +463,7 @@ class Recorder:
                     self._norm_facts = norm_share(grad_norm)
                     grad_norm = local(grad_norm) if isinstance(grad_norm, Tensor) else grad_norm
                 facts = self._facts(started, step_tokens) | {
+                    "read_in_step": None if self._optimizers.optimizers else 1.0,
                     "masked": 1.0 if self._masked else None,
                     **({"tokens": None} if unseen and tokens is None else {}),
                     "loss": loss,

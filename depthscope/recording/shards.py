@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from depthscope.anatomy import is_sharded
+from depthscope.probes import l2_norms
 
 Keys = npt.NDArray[np.int64]
 
@@ -138,7 +139,7 @@ def contribution(gradients: Mapping[str, Tensor], held_by: Mapping[str, int]) ->
 
     `held_by` is the number of ranks that hold the same part of each.
     """
-    norms = torch.stack(torch._foreach_norm(list(gradients.values()), 2, torch.float32))
+    norms = torch.stack(l2_norms(list(gradients.values())))
     weights = [held_by.get(name, 1) ** -0.5 for name in gradients]
     if any(weight != 1 for weight in weights):
         norms = norms * torch.tensor(weights).to(norms.device, non_blocking=True)

@@ -55,16 +55,18 @@ def test_gradients_are_those_of_the_loss_without_its_scale(
 def test_fp16_autocast_gives_what_tensor_hooks_see_over_the_scale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hooks of the test see fp16 gradients, multiplied by the scale: their fp64 norms over it are the truth."""
+    """The test's hooks see gradients of the fp16 writes, times the scale; those of the fp32 states are not rounded."""
     rows = spy_on_rows(monkeypatch)
-    model: Any = trained(build("prenorm"))[0]
-    _, inputs, targets = trained(build("prenorm"))
+    model: Any
+    model, inputs, targets = trained(build("prenorm"))
+    fp32 = truth(model, inputs, targets)
     scaled: dict[int, Tensor] = {}
 
     def watch(index: int) -> Any:
-        return lambda module, args, output: output.register_hook(
-            lambda gradient: scaled.__setitem__(index, gradient.double())
-        )
+        def keep(module: nn.Module, args: Any, output: Tensor) -> None:
+            output.register_hook(lambda gradient: scaled.__setitem__(index, gradient.double()))
+
+        return keep
 
     for index, layer in enumerate(model.layers):
         layer.sublayer.register_forward_hook(watch(index))
@@ -78,9 +80,9 @@ def test_fp16_autocast_gives_what_tensor_hooks_see_over_the_scale(
     by_hand = [
         tokens * float(scaled[i].square().mean().sqrt()) / SCALE for i in range(len(row["grad_write_rms"]))
     ]
-    np.testing.assert_allclose(row["grad_write_rms"], by_hand, rtol=1e-5)
-    fp32 = truth(build("prenorm"), inputs, targets)  # another model: the fp16 gradients are not taken from it
-    assert np.all(np.isfinite(row["param_grad_norm"]))
+    np.testing.assert_allclose(row["grad_write_rms"], by_hand, rtol=2e-4)
+    assert any(gradient.ne(0).any() for gradient in scaled.values())
+    np.testing.assert_allclose(row["param_grad_norm"], fp32["param_grad_norm"], rtol=0.02)
     assert not np.allclose(row["grad_write_rms"], fp32["grad_write_rms"], rtol=1e-5)
 
 
@@ -108,15 +110,15 @@ def test_a_fused_optimizer_leaves_gradients_scaled_and_skips_by_itself(
     model, inputs, targets = trained(build("prenorm"))
     expected = truth(model, inputs, targets)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, fused=True)
-    left: list[float] = []
-    optimizer.register_step_post_hook(lambda *_: left.append(float(model.head.weight.grad.norm())))
+    met: list[float] = []
+    optimizer.register_step_pre_hook(lambda *_: met.append(float(model.head.weight.grad.norm())))
 
     def good() -> Tensor:
         return loss_of(model, inputs, targets)
 
     scaled_steps(model, optimizer, tmp_path / "run", [good, lambda: good() * float("inf"), good])
     same(rows["fast"][0], expected, *GRADIENTS, *PARAMETERS)
-    assert left[0] == pytest.approx(SCALE * float(rows["fast"][0]["head_grad_norm"]), rel=1e-5)
+    assert met[0] == pytest.approx(SCALE * float(rows["fast"][0]["head_grad_norm"]), rel=1e-5)
     assert [float(rows["fast"][step]["skipped"]) for step in range(3)] == [0, 1, 0]
     same(rows["fast"][2], expected, *GRADIENTS, *PARAMETERS)
 

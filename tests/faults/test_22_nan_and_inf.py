@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from depthscope.recording import Recorder
 from depthscope.store import open_run
@@ -31,26 +32,23 @@ def test_nan_is_stored_as_nan_and_counted(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_inf_at_one_token_is_inf_in_the_store_and_counts_as_one(compiled: bool, tmp_path: Path) -> None:
-    """The token that stands once, last in its sequence, gets an infinite write from the last sublayer."""
-    torch._dynamo.reset()
-    model: Any
-    model, inputs, targets = trained(build("foreign"))
-    inputs = inputs.clone()
-    inputs[inputs == 7] = 8
-    inputs[1, -1] = 7
+    """The last write is infinite at the last token of the second sequence."""
 
-    class Explodes(torch.nn.Module):
-        def __init__(self, inner: torch.nn.Module) -> None:
+    class Explodes(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
             super().__init__()
             self.inner = inner
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def forward(self, x: Tensor) -> Tensor:
             one = torch.zeros(BATCH, TIME, 1)
             one[1, -1] = torch.inf if self.training else 0.0
             return self.inner(x) + one
 
-    model.tower[-1].beta = Explodes(model.tower[-1].beta)
-    record_one(model, inputs, targets, tmp_path / "run", compiled=compiled, example=inputs)
+    torch._dynamo.reset()
+    model: Any
+    model, inputs, targets = trained(build("prenorm"))
+    model.layers[-1].sublayer = Explodes(model.layers[-1].sublayer)
+    record_one(model, inputs, targets, tmp_path / "run", compiled=compiled)
     run = open_run(tmp_path / "run")
     assert run["nonfinite"].values[0].tolist() == [0] * (LAYERS - 1) + [1]
     assert np.isposinf(run["abs_max"].values[0, -1])
@@ -65,9 +63,8 @@ def test_the_largest_of_two_micro_batches_keeps_a_nan(
     rows = spy_on_rows(monkeypatch)
     model, inputs, targets = trained(build("prenorm"))
     bad = model.layers[4].sublayer.out.weight
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     for place in range(2):
-        with Recorder(model, tmp_path / str(place), optimizer=optimizer) as recorder:
+        with Recorder(model, tmp_path / str(place)) as recorder:
             for micro in range(2):
                 kept = bad.detach().clone()
                 if micro == place:
@@ -75,9 +72,8 @@ def test_the_largest_of_two_micro_batches_keeps_a_nan(
                         bad[0, 0] = float("nan")
                 loss_of(model, inputs, targets).backward()
                 bad.data.copy_(kept)
-            optimizer.step()
             recorder.step(loss=torch.tensor(float("nan")), metrics={"mine": float("inf")})
-            optimizer.zero_grad()
+            model.zero_grad()
         row = rows["fast"][0]
         assert np.isnan(row["abs_max"][4:]).all()
         assert np.isfinite(row["abs_max"][:4]).all()
