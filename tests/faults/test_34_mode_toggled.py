@@ -15,7 +15,9 @@ from tests.recording.loops import BATCH, TIME, build, loss_of
 from tests.recording.rows import spy_on_rows, trained
 
 # Of torch itself, also without a recorder: for a compiled module whose input is no leaf.
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
+)
 
 
 @pytest.mark.parametrize("way", ["eager", "blocks", "whole"])

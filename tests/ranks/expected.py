@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from tests.ranks.models import ROWS, batch_of, together, trained
 from tests.recording import reference
-from tests.recording.loops import LAYERS
+from tests.recording.loops import LAYERS, TIME
 
 
 def row_of(model: Any, inputs: Tensor, targets: Tensor) -> dict[str, Any]:
@@ -67,3 +68,33 @@ def compare(found: dict[str, Any], expected: dict[str, Any], tolerance: float = 
         np.testing.assert_allclose(
             found[name], value, rtol=relative, atol=scale, equal_nan=True, err_msg=name
         )
+
+
+TOKENS = ROWS * TIME
+FORWARD = (
+    "write_rms",
+    "state_rms",
+    "read_rms",
+    "write_ratio",
+    "abs_max",
+    "grad_write_rms",
+    "grad_read_rms",
+    "loss",
+)
+
+
+def alone(place: int) -> dict[str, Any]:
+    """What one rank of the prenorm decoder sees on a batch by itself."""
+    return row_of(trained("prenorm"), *batch_of(place))
+
+
+def only_rank_zero(row: dict[str, Any], place: int) -> None:
+    wanted = alone(place)
+    compare(row, {name: wanted[name] for name in FORWARD})
+    assert row["loss_tokens"] == TOKENS
+
+
+def both_ranks(row: dict[str, Any], place: int) -> None:
+    wanted = row_of(trained("prenorm"), *together([batch_of(place), batch_of(place + 1)]))
+    compare(row, {name: wanted[name] for name in (*FORWARD, "param_grad_norm", "grad_norm")})
+    assert row["loss_tokens"] == 2 * TOKENS
