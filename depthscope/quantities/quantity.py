@@ -69,6 +69,6 @@ class Quantity:
             "source": self.source,
             "when": self.when,
             "comment": self.note,
-            "token_mask": TOKEN_MASK if TOKENS in self.reduction else "",
+            "token_mask": TOKEN_MASK if TOKENS in self.reduction or self.derived else "",
         }
         return {key: text for key, text in texts.items() if text}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,10 @@ from torch import Tensor, nn
 
 from depthscope.probes import Activation
 from depthscope.recording.positions import fits, over_tokens
+
+_keys = itertools.count()
+_masks: dict[int, Tensor] = {}
+"""Not in `Arming`: of a tensor that it meets in a module's hook the compiler takes the size for a constant."""
 
 
 class Arming:
@@ -28,8 +33,7 @@ class Arming:
         """1 inside a forward that counts."""
         self.counted = torch.zeros(2, device=device)
         """Forwards that compiled code began, and their token positions; eager forwards are counted on the host."""
-        self.mask: Tensor | None = None
-        """Which positions of the forward count, bool [batch, time]; None: all of them."""
+        self._key = next(_keys)
         self.misfit = False
         """Compiled code passed a tensor whose positions are not those of the mask."""
         self.traced = False
@@ -44,6 +48,18 @@ class Arming:
 
     def set(self, streams: frozenset[str]) -> None:
         self.fast, self.slow = "fast" in streams, "slow" in streams
+
+    @property
+    def mask(self) -> Tensor | None:
+        """Which positions of the forward count, bool [batch, time]; None: all of them."""
+        return _masks.get(self._key)
+
+    @mask.setter
+    def mask(self, mask: Tensor | None) -> None:
+        if mask is None:
+            _masks.pop(self._key, None)
+        else:
+            _masks[self._key] = mask
 
     def fits(self, tensor: Tensor) -> bool:
         """Whether the positions of `tensor` are those of the mask."""

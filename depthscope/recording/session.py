@@ -139,6 +139,8 @@ class Session:
         self.every = every
         self._config = jsonable(description.config)
         self.missing = absent(shown, self.layout)
+        self._misfits = False
+        """A mask kept places from being seen, which says more than that they were not."""
         self.error: Exception | None = None
         self.warnings: list[str] = []
         self._counts: dict[str, Array] = {}
@@ -208,12 +210,12 @@ class Session:
             traced=self._ledger.accumulators if traced else (),
             low_precision=observer.low_precision or arming.low_precision,
         )
+        self._note_misfits()
         scalars = [tensor for each in generations for tensor in each.scalars]
         vectors = [tensor for each in generations for tensor in each.vectors]
         ledger = [self._ledger.pack()] if traced else []
         self._submit(packet, scalars, [*vectors, *on_device.values(), *ledger])
         observer.checking = False
-        self._note_misfits()
         if arming.traced:
             self._ledger.clear()
         arming.spoiled = False
@@ -292,10 +294,11 @@ class Session:
             if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
                 self._say_missing(known(self._group_reasons.news(), self.recorded))
-                if self._rows == 1 and not np.any(self._counts.get("write", 0)):
+                if self._rows == 1 and not (self._misfits or np.any(self._counts.get("write", 0))):
                     self.warnings.append(NOTHING_SEEN)
                 if self._rows == SILENT_AFTER:
-                    self._name_silent_sites()
+                    if not self._misfits:
+                        self._name_silent_sites()
                     self._name_empty_quantities()
         except Exception as error:  # noqa: BLE001 - said, or raised, by the training thread
             self.error = self.error or error
@@ -330,6 +333,7 @@ class Session:
         new = {where: MISFIT.format(shapes) for where, shapes in observer.misfits.items()}
         new = {where: reason for where, reason in new.items() if where not in self.missing}
         if new:
+            self._misfits = True
             self._say_missing(new)
             where, reason = next(iter(new.items()))
             self.warnings.append(f"nothing is recorded at {where} and {len(new) - 1} other places: {reason}")

@@ -20,6 +20,8 @@ TWO = (
     "mixed/foreign/fsdp",
     "accumulated/prenorm/ddp",
     "accumulated/foreign/fsdp",
+    "masked/prenorm/ddp",
+    "masked/foreign/fsdp",
     "discarded/prenorm/ddp",
     "discarded/foreign/fsdp",
     "unchanged/foreign/ddp",

@@ -47,6 +47,22 @@ def capture(model: nn.Module, inputs: Tensor, targets: Tensor) -> Captured:
     return seen
 
 
+def counted_only(seen: Captured, mask: Tensor) -> Captured:
+    """Return what was captured at the positions [batch, time] that count: tensors [1, counted, d]."""
+
+    def pick(value: Any) -> Any:
+        if isinstance(value, list):
+            return [pick(each) for each in value]
+        if not isinstance(value, Tensor) or value.dim() < 3:
+            return value
+        kept = value.detach()[mask][None].requires_grad_()
+        if not value.is_leaf and value.grad is not None:
+            kept.grad = value.grad[mask][None]
+        return kept
+
+    return Captured(**{name: pick(value) for name, value in vars(seen).items()})
+
+
 def _foreign(model: ForeignGPT, inputs: Tensor, seen: Captured) -> Tensor:
     x = seen.keep(model.letters(inputs) + model.places.weight[: inputs.shape[1]])
     seen.embedding = x
