@@ -46,7 +46,14 @@ from depthscope.recording.schema import absent, streams
 from depthscope.recording.shards import local_parameters, stored_parameters
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
-from depthscope.store import RunWriter, StreamSpec, holds_rows, jsonable
+from depthscope.store import (
+    RunWriter,
+    StreamSpec,
+    holds_rows,
+    jsonable,
+    keep_parameters,
+    refuse_other_parameters,
+)
 
 SILENT_AFTER = 3
 """Due steps after which a site that never fired, or fires no more, is named."""
@@ -163,7 +170,7 @@ class Session:
             ranks, keys, tuple(parameters), description.name, self._absent, self.warnings.append
         )
         with agreed(ranks, "create the run"):
-            self.writer = self.link.sending or _writer(description, self.layout, specs)
+            self.writer = self.link.sending or _writer(description, self.layout, specs, model)
         self.resumes = isinstance(self.writer, RunWriter) and self.writer.recovered is not None
         """Rows from the next one on may be there already, of a run that went further."""
         self.writer.annotate("found_by", anatomy.found_by)
@@ -372,11 +379,15 @@ def _likely_cause(kind: str) -> str:
     )
 
 
-def _writer(description: RunDescription, layout: DepthLayout, streams: Sequence[StreamSpec]) -> RunWriter:
+def _writer(
+    description: RunDescription, layout: DepthLayout, streams: Sequence[StreamSpec], model: nn.Module
+) -> RunWriter:
     """Go on with the run at the path, or create one."""
+    shapes = {name: tuple(parameter.shape) for name, parameter in stored_parameters(model).items()}
     if holds_rows(description.path):
+        refuse_other_parameters(description.path, shapes)
         return RunWriter.resume(description.path, layout=layout, streams=streams)
-    return RunWriter.create(
+    writer = RunWriter.create(
         description.path,
         name=description.name,
         config=description.config,
@@ -385,6 +396,8 @@ def _writer(description: RunDescription, layout: DepthLayout, streams: Sequence[
         streams=streams,
         versions={"torch": torch.__version__},
     )
+    keep_parameters(description.path, shapes)
+    return writer
 
 
 class Leaving(Protocol):
