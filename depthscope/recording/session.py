@@ -280,8 +280,10 @@ class Session:
             if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
                 self._say_missing(known(self._group_reasons.news(), self.recorded))
-                if self._rows == 1 and not np.any(self._counts.get("write", 0)):
-                    self.warnings.append(NOTHING_SEEN)
+                if self._rows == 1:
+                    if not np.any(self._counts.get("write", 0)):
+                        self.warnings.append(NOTHING_SEEN)
+                    self._note_repeated_calls()
                 if self._rows == SILENT_AFTER:
                     self._name_silent_sites()
                     self._name_empty_quantities()
@@ -311,6 +313,17 @@ class Session:
         if reasons:
             self.missing |= reasons
             self.writer.annotate("missing", self.missing)
+
+    def _note_repeated_calls(self) -> None:
+        repeated = [
+            f"layer {sublayer.index} ({sublayer.name}) is called {calls:g} times in a forward: its numbers are merged "
+            "over the calls"
+            for sublayer, calls in zip(self.axis.sublayers, self._assemble.calls, strict=True)
+            if calls > 1
+        ]
+        if repeated:
+            self.notes = (*self.notes, *repeated)
+            self.writer.annotate("notes", list(self.notes))
 
     def _name_empty_quantities(self) -> None:
         """Say of each array that has no value yet what would give it one."""
