@@ -130,7 +130,9 @@ class Assembler:
             values = {name: value for name, value in values.items() if not name.startswith("grad_")}
         if merged.traced and self.calls[0] > 1 and "grad_read_rms" in values:
             # Compiled code has the gradient of the embedding here, which only the first call reads.
-            values["grad_read_rms"] = np.where(np.arange(len(self.calls)) == 0, np.nan, values["grad_read_rms"])
+            values["grad_read_rms"] = np.where(
+                np.arange(len(self.calls)) == 0, np.nan, values["grad_read_rms"]
+            )
         return {name: self._kept(name, value) for name, value in values.items()}
 
     def _measure(self, packet: Packet) -> tuple[list[dict[str, Array]], list[dict[str, Array]]]:

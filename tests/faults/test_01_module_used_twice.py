@@ -144,5 +144,7 @@ def test_a_block_that_does_not_describe_itself_has_no_record_with_the_reason(tmp
     class Unknown(Looped):
         describe_depth = None  # type: ignore[assignment]
 
-    with pytest.raises(AnatomyError, match=r"tower\.0: no record: the block is called 3 times in one forward"):
+    with pytest.raises(
+        AnatomyError, match=r"tower\.0: no record: the block is called 3 times in one forward"
+    ):
         Recorder(Unknown(), tmp_path / "run", example=batches()()[0])

@@ -91,7 +91,10 @@ class PackedGPT(ForeignGPT):
 
 @pytest.mark.parametrize(
     ("packing", "compiled"),
-    [*((packing, False) for packing in PACKINGS), *((packing, True) for packing in ("list", "dict", "dataclass"))],
+    [
+        *((packing, False) for packing in PACKINGS),
+        *((packing, True) for packing in ("list", "dict", "dataclass")),
+    ],
 )
 def test_the_stream_is_found_in_whatever_wraps_it(
     packing: str, compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -36,7 +36,9 @@ class Skipping(ForeignGPT):
 def without_the_second(model: Any) -> ForeignGPT:
     shorter = ForeignGPT(stages=LAYERS // 2 - 1)
     kept = [stage for place, stage in enumerate(model.tower) if place != 1]
-    shorter.load_state_dict({name: value for name, value in model.state_dict().items() if "tower" not in name}, False)
+    shorter.load_state_dict(
+        {name: value for name, value in model.state_dict().items() if "tower" not in name}, False
+    )
     for mine, its in zip(shorter.tower, kept, strict=True):
         mine.load_state_dict(its.state_dict())
     return shorter
