@@ -56,6 +56,10 @@ NOTHING_SEEN = (
     "no sublayer was seen in the first recorded step. Compiled code that ran before the recorder was attached goes on "
     "without its hooks: attach first, or call torch.compiler.reset() after attaching"
 )
+_STOPPED = (
+    "its module was replaced or is no longer called, or a second model of its class was compiled, whose code without "
+    "hooks it now runs (torch._dynamo.config.skip_nnmodule_hook_guards = False, before compiling, keeps them apart)"
+)
 _NO_GRADIENTS = (
     "no parameter had a gradient when they were read: give the recorder the optimizer, or call zero_grad after "
     "recorder.step()"
@@ -305,7 +309,7 @@ class Session:
             for position in np.flatnonzero(lost):
                 sublayer = self.axis.sublayers[position]
                 where = f"layer {sublayer.index} ({sublayer.name})"
-                reason = f"{sublayer.write} stopped firing: its module was replaced, compiled, or is no longer called"
+                reason = f"{sublayer.write} stopped firing: {_STOPPED}"
                 self._say_missing({where: reason})
                 self.warnings.append(f"nothing comes from {where} any more: {reason}")
 
