@@ -27,31 +27,17 @@ def parameter_groups(axis: DepthAxis, model: nn.Module) -> dict[str, list[str]]:
     for group, members in _members(axis):
         held = groups.setdefault(group, [])
         for name, identity in everywhere.items():
-            if identity in left and _belongs(name, members):
+            if identity in left and any(name == m or name.startswith(f"{m}.") or not m for m in members):
                 held.append(left.pop(identity))
     groups.setdefault(REST, []).extend(left.values())
     return groups
 
 
-def tied_parameters(axis: DepthAxis, model: nn.Module) -> dict[str, tuple[str, str]]:
-    """Return every further name of a parameter that has several, with two things.
-
-    The one is the group that would hold it under this name, the other the name that ``named_parameters()`` gives.
-    """
+def tied_parameters(model: nn.Module) -> dict[str, str]:
+    """Return the further names of parameters that have several, each with the one ``named_parameters()`` gives."""
     first = {id(parameter): name for name, parameter in model.named_parameters()}
-    further = {
-        name: first[id(parameter)]
-        for name, parameter in model.named_parameters(remove_duplicate=False)
-        if name != first[id(parameter)]
-    }
-    return {
-        name: (next((group for group, members in _members(axis) if _belongs(name, members)), REST), recorded)
-        for name, recorded in further.items()
-    }
-
-
-def _belongs(name: str, members: Sequence[str]) -> bool:
-    return any(name == member or name.startswith(f"{member}.") or not member for member in members)
+    everywhere = model.named_parameters(remove_duplicate=False)
+    return {name: first[id(parameter)] for name, parameter in everywhere if name != first[id(parameter)]}
 
 
 def _members(axis: DepthAxis) -> Iterator[tuple[str, Sequence[str]]]:

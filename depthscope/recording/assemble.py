@@ -50,6 +50,8 @@ class Assembler:
         self._masked: Callable[[int], None] | None = masked
         self.present: set[str] = set()
         """Arrays that have had a value, be it an infinite one."""
+        self.calls: Array = np.ones(layout.layers)
+        """How often the newest row saw each sublayer called in a forward."""
         self._plans: dict[tuple[int, ...], MergePlan] = {}
         self._withdrawn: dict[str, npt.NDArray[np.bool_]] = {
             "layer": np.zeros(layout.layers, dtype=bool),
@@ -128,12 +130,21 @@ class Assembler:
         for held in tokens:
             for kind, counts in held.items():
                 self._count(kind, counts)
+            if "write" in held and held.get("embedding", np.zeros(1))[0]:
+                self.calls = held["write"] / held["embedding"]
+        if writes := [held["write"] for held in tokens if "write" in held]:
+            _leave_out(values, np.max(writes, axis=0) == 0)
         if "read_in_step" in known and _zeroed(values):
             values = {
                 name: value for name, value in values.items() if name not in ParameterGradient.quantities
             }
         if "withhold_gradients" in known:
             values = {name: value for name, value in values.items() if not name.startswith("grad_")}
+        if merged.traced and self.calls[0] > 1 and "grad_read_rms" in values:
+            # Compiled code has the gradient of the embedding here, which only the first call reads.
+            values["grad_read_rms"] = np.where(
+                np.arange(len(self.calls)) == 0, np.nan, values["grad_read_rms"]
+            )
         return {name: self._kept(name, value) for name, value in values.items()}
 
     def _measure(
@@ -182,6 +193,19 @@ class Assembler:
 def _zeroed(values: Mapping[str, Any]) -> bool:
     """Whether zero_grad came before the gradients were read: activations had some, parameters are all at 0."""
     return bool(values.get("grad_norm") == 0 and np.any(values.get("grad_write_rms", 0) > 0))
+
+
+def _leave_out(values: dict[str, Array], unused: npt.NDArray[np.bool_]) -> None:
+    """Take out what only looks like a value of sublayers that wrote nothing in this step.
+
+    The gradient at the state behind them is none of a write; and ``zero_grad(set_to_none=False)`` leaves zeros that no
+    backward made.
+    """
+    if "grad_write_rms" in values:
+        values["grad_write_rms"] = np.where(unused, np.nan, values["grad_write_rms"])
+    if "param_grad_norm" in values:
+        norms = values["param_grad_norm"]
+        values["param_grad_norm"] = np.where(unused & (norms == 0), np.nan, norms)
 
 
 def _whole_model(known: Mapping[str, float], values: Mapping[str, Any]) -> dict[str, float]:

@@ -11,8 +11,8 @@ from depthscope.marks import DepthAxis
 
 _FROZEN = "frozen: none of its parameters requires a gradient"
 _WAS_FROZEN = "was frozen in earlier rows: none of its parameters required a gradient"
-_TIED = "its parameters are tied to others, and are recorded with those"
 _NONE = "no parameter belongs to it"
+_TIED = "no parameter belongs to it alone: tied weights are recorded once, with what has them first"
 
 
 class GroupReasons:
@@ -26,15 +26,14 @@ class GroupReasons:
         }
         self._frozen: frozenset[str] = frozenset()
         owner = {name: group for group, members in groups.items() for name in members}
-        tied = tied_parameters(axis, model)
+        tied = tied_parameters(model)
         self.notes = tuple(
             f"{further} is {name}: tied weights are recorded once, with the {_words(owner[name])}"
-            for further, (_, name) in tied.items()
+            for further, name in tied.items()
         )
         """One for each further name of a tied parameter."""
-        would_hold = {group for group, _ in tied.values()}
         self.empty = {
-            _quantity(group): _TIED if group in would_hold else _NONE
+            _quantity(group): _TIED if tied else _NONE
             for group, members in groups.items()
             if not members and group != REST
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from depthscope.marks import DepthAxis, Mixer, Port
 from depthscope.probes import SCALE, Activation, Probe, Site, SiteKind
 from depthscope.recording.arming import Arming
+from depthscope.recording.graph_places import Place, place_of
 from depthscope.recording.merge import Visit
 from depthscope.recording.positions import fits, over_tokens
 
@@ -134,6 +135,9 @@ class Observer:
 
     def end_forward(self, *, completed: bool) -> None:
         """Close the forward; one that raised leaves nothing behind."""
+        if self.live and completed:
+            for layer, write in self._unshared.items():
+                self._hook_place(write, self._site("write_gradient", layer - 1))
         if self.live and not completed:
             self.generations.pop()
         elif self.live and "slow" in self.streams and len(self.generations) == 1:
@@ -144,9 +148,11 @@ class Observer:
     def forget(self) -> None:
         """Drop every tensor of the forward: an alias kept longer could be changed in place under us."""
         self._reads: dict[int, tuple[Activation, int]] = {}
-        self._writes: dict[int, Activation] = {}
+        self._writes: dict[int, tuple[Activation, int]] = {}
         self._weights: dict[int, Tensor] = {}
         self._outer: dict[int, dict[str, Activation]] = {}
+        self._unshared: dict[int, Place] = {}
+        """Writes whose gradient is still to be found at the next read."""
 
     def take(self, *, last_only: bool) -> list[Generation]:
         """Hand out this step's generations and start the next step; half a backward is left out.
@@ -165,11 +171,14 @@ class Observer:
 
     def fits(self, port: Port, tensor: Tensor) -> bool:
         """Whether the tensor's positions are those of the mask; if not, nothing is recorded of it."""
-        mask = self.generations[-1].mask
+        return self._fits(self.generations[-1], str(port), tensor)
+
+    def _fits(self, generation: Generation, where: str, tensor: Tensor) -> bool:
+        mask = generation.mask
         if fits(mask, tensor):
             return True
         assert mask is not None
-        self.misfits[str(port)] = f"mask {tuple(mask.shape)}, tensor {tuple(tensor.shape)}"
+        self.misfits[where] = f"mask {tuple(mask.shape)}, tensor {tuple(tensor.shape)}"
         return False
 
     def see(self, tensor: Tensor) -> Activation:
@@ -199,7 +208,10 @@ class Observer:
         self._see_mixed_write(len(self.axis.sublayers), seen)
 
     def see_write(self, layer: int, seen: Activation, tensor: Tensor) -> None:
-        if layer not in self._state_is_next_read:
+        place = place_of(tensor) if torch.is_grad_enabled() else None
+        if place is not None and layer in self._state_is_next_read:
+            self._unshared[layer] = place
+        else:
             self._hook_gradient(tensor, self._site("write_gradient", layer - 1))
         if not self.live:
             return
@@ -211,15 +223,16 @@ class Observer:
                 parts["read"] = read
         self._visit(self._site("write", layer - 1), parts)
         if self.checking and sublayer.additive:
-            self._writes[layer] = Activation(seen.tensor.clone(), counted=seen.counted)
+            kept = Activation(seen.tensor.clone(), counted=seen.counted)
+            self._writes[layer] = kept, kept.tensor._version
         elif sublayer.fresh == "mixer":
-            self._writes[layer] = seen
+            self._writes[layer] = seen, seen.tensor._version
 
     def see_state(self, layer: int, seen: Activation, tensor: Tensor) -> None:
         self._visit(self._site("state", layer - 1), {"state": seen})
         additive = self.axis.sublayers[layer - 1].additive
         if self.checking and additive and layer in self._reads and layer in self._writes:
-            parts = {"state": seen, "read": self._reads.pop(layer)[0], "write": self._writes.pop(layer)}
+            parts = {"state": seen, "read": self._reads.pop(layer)[0], "write": self._writes.pop(layer)[0]}
             self._visit(self._site("residual", layer - 1), parts, measured="state")
 
     def see_weights(self, target: int, seen: Activation, weights: Tensor) -> None:
@@ -280,9 +293,12 @@ class Observer:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _see_mixed_write(self, layer: int, read: Activation) -> None:
-        write = self._writes.pop(layer, None) if layer and self._fresh(layer) == "mixer" else None
+        kept = self._writes.pop(layer, None) if layer and self._fresh(layer) == "mixer" else None
         weights = self._weights.get(layer + 1)
-        if write is not None and weights is not None:
+        if kept is None or weights is None:
+            return
+        write, version = kept
+        if write.tensor._version == version:
             parts = {"write": write, "next_read": read, "weight": Activation(weights[-1])}
             self._visit(self._site("mixed_write", layer - 1), parts, measured="next_read")
 
@@ -298,11 +314,18 @@ class Observer:
         return self._sites[key]
 
     def _hook_read(self, layer: int, tensor: Tensor) -> None:
+        """Where the read is the sum that the write before it made, both have one gradient, which is reduced once."""
         if layer == 1:
             self.generations[-1].first_read = True
         sites = [self._site("read_gradient", layer - 1)]
         if layer - 1 in self._state_is_next_read:
-            sites.append(self._site("write_gradient", layer - 2))
+            write, read = self._unshared.pop(layer - 1, None), place_of(tensor)
+            site = self._site("write_gradient", layer - 2)
+            # A leaf is what a reentrant checkpoint took, and the write lies in front of it.
+            if write is None or read is None or read.adds(write):
+                sites.append(site)
+            else:
+                self._hook_place(write, site)
         self._hook_gradient(tensor, *sites)
 
     def _hook_first_read(self, embedding: Tensor) -> None:
@@ -339,15 +362,44 @@ class Observer:
         if not self.live and known is not None and known() is tensor:
             return
         generation.hooked[key] = weakref.ref(tensor)
+        place = place_of(tensor)
+        if place is not None:
+            self._hook_place(place, *sites)
+            return
         generation.expected += self.live
+        tensor.register_hook(self._reduction(generation, sites))  # type: ignore[no-untyped-call]
 
+    def _hook_place(self, place: Place, *sites: Site) -> None:
+        """Look where the numbers were made.
+
+        A hook on a tensor is lost when the tensor is a view that the model changes in place; and where the read is
+        a copy of the stream, the gradient of the copy is only a part of the stream's.
+        """
+        if "fast" not in self.streams:
+            return
+        generation, source = self.generations[-1], place.source
+        generation.expected += self.live
+        reduce = self._reduction(generation, sites)
+
+        def see(gradients: tuple[Tensor | None, ...]) -> None:
+            gradient = gradients[source.output]
+            if gradient is not None:
+                reduce(gradient)
+
+        source.node.register_prehook(see)
+
+    def _reduction(self, generation: Generation, sites: Sequence[Site]) -> Callable[[Tensor], None]:
         def reduce(gradient: Tensor) -> None:
             generation.fired += 1
+            if not self._fits(
+                generation, f"the gradient of {sites[0].kind} {sites[0].position + 1}", gradient
+            ):
+                return
             seen = {"gradient": generation.see(gradient)}
             for site in sites:
                 self._visit(site, seen, generation=generation, measured="gradient")
 
-        tensor.register_hook(reduce)  # type: ignore[no-untyped-call]
+        return reduce
 
     def _visit(
         self,

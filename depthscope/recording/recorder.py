@@ -377,6 +377,8 @@ class Recorder:
     def before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Called by the root module's hook. A checkpoint's recomputation runs inside a backward and is no forward."""
         recomputing = torch._C._current_graph_task_id() != -1
+        if not recomputing:
+            self._forget_interrupted()
         if module.training and torch.is_grad_enabled() and not (recomputing or self._failure or self._inert):
             self._guarded(lambda: self._begin_forward(args, kwargs))
 
@@ -387,6 +389,12 @@ class Recorder:
     def after_forward(self) -> None:
         """Called by the root module's hook whether forward returned or raised."""
         if not self._inert:
+            self._guarded(self._end_forward)
+
+    def _forget_interrupted(self) -> None:
+        """Close a forward that never ended: torch calls no hook when Ctrl-C stops it."""
+        if self._session is not None and self._session.observer.live and not self._inert:
+            self._forward_completed = False
             self._guarded(self._end_forward)
 
     def _begin_forward(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -439,6 +447,7 @@ class Recorder:
         max_norm: float | None,
         metrics: Mapping[str, Value] | None,
     ) -> None:
+        self._forget_interrupted()
         clock = self._clock
         label = clock.label(step)
         step_tokens: int | Tensor = clock.positions if tokens is None else int(tokens)

@@ -63,6 +63,10 @@ NOTHING_SEEN = (
     "no sublayer was seen in the first recorded step. Compiled code that ran before the recorder was attached goes on "
     "without its hooks: attach first, or call torch.compiler.reset() after attaching"
 )
+_STOPPED = (
+    "its module was replaced or is no longer called, or a second model of its class was compiled, whose code without "
+    "hooks it now runs (torch._dynamo.config.skip_nnmodule_hook_guards = False, before compiling, keeps them apart)"
+)
 _NO_GRADIENTS = (
     "no parameter had a gradient when they were read: give the recorder the optimizer, or call zero_grad after "
     "recorder.step()"
@@ -301,8 +305,10 @@ class Session:
             if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
                 self._say_missing(known(self._group_reasons.news(), self.recorded))
-                if self._rows == 1 and not (self._misfits or np.any(self._counts.get("write", 0))):
-                    self.warnings.append(NOTHING_SEEN)
+                if self._rows == 1:
+                    if not (self._misfits or np.any(self._counts.get("write", 0))):
+                        self.warnings.append(NOTHING_SEEN)
+                    self._note_repeated_calls()
                 if self._rows == SILENT_AFTER:
                     if not self._misfits:
                         self._name_silent_sites()
@@ -325,7 +331,7 @@ class Session:
             for position in np.flatnonzero(lost):
                 sublayer = self.axis.sublayers[position]
                 where = f"layer {sublayer.index} ({sublayer.name})"
-                reason = f"{sublayer.write} stopped firing: its module was replaced, compiled, or is no longer called"
+                reason = f"{sublayer.write} stopped firing: {_STOPPED}"
                 self._say_missing({where: reason})
                 self.warnings.append(f"nothing comes from {where} any more: {reason}")
 
@@ -350,6 +356,17 @@ class Session:
         if reasons:
             self.missing |= reasons
             self.writer.annotate("missing", self.missing)
+
+    def _note_repeated_calls(self) -> None:
+        repeated = [
+            f"layer {sublayer.index} ({sublayer.name}) is called {calls:g} times in a forward: its numbers are merged "
+            "over the calls"
+            for sublayer, calls in zip(self.axis.sublayers, self._assemble.calls, strict=True)
+            if calls > 1
+        ]
+        if repeated:
+            self.notes = (*self.notes, *repeated)
+            self.writer.annotate("notes", list(self.notes))
 
     def _name_empty_quantities(self) -> None:
         """Say of each array that has no value yet what would give it one."""

@@ -12,14 +12,12 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from depthscope.recording import Recorder
+from tests.faults.compiling import FROM_TORCH_ITSELF, each_block, eager, whole
 from tests.faults.truth import ALL, one_step, same, truth, without_updates
 from tests.recording.loops import ForeignGPT, build, loss_of
 from tests.recording.rows import spy_on_rows, trained
 
-pytestmark = pytest.mark.filterwarnings(
-    # Of torch itself, also without a recorder: for a compiled module whose input is no leaf.
-    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
-)
+pytestmark = FROM_TORCH_ITSELF
 
 
 @pytest.fixture(autouse=True)
@@ -51,20 +49,6 @@ def step_of_two(model: Any, called: Any, optimizer: Any, recorder: Recorder, bat
     optimizer.step()
     recorder.step(tokens=inputs.numel())
     optimizer.zero_grad()
-
-
-def eager(model: Any) -> Any:
-    return model
-
-
-def whole(model: Any) -> Any:
-    return torch.compile(model, fullgraph=True, backend="aot_eager")
-
-
-def each_block(model: Any) -> Any:
-    for stage in model.tower:
-        stage.compile(fullgraph=True, backend="aot_eager")
-    return model
 
 
 @pytest.mark.parametrize("way", [eager, whole, each_block])

@@ -28,7 +28,11 @@ def record(model: nn.Module, path: Path, steps: int, **options: int) -> None:
     ("first", "other", "words"),
     [
         (lambda: build("prenorm"), lambda: build("block-attnres:S=3"), "design is 'prenorm' in the run"),
-        (lambda: build("block-attnres:S=3"), lambda: build("block-attnres:S=2"), "design is 'block-attnres:S=3' in the run"),
+        (
+            lambda: build("block-attnres:S=3"),
+            lambda: build("block-attnres:S=2"),
+            "design is 'block-attnres:S=3' in the run",
+        ),
         (lambda: ForeignGPT(stages=4), lambda: ForeignGPT(stages=5), "it has 8 sublayers, this model 10"),
         (lambda: ForeignGPT(stages=4), lambda: ForeignGPT(stages=3), "it has 8 sublayers, this model 6"),
         (

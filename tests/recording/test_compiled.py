@@ -149,36 +149,6 @@ def test_evaluation_in_between_is_not_recorded(tmp_path: Path, monkeypatch: pyte
         same(found, expected)
 
 
-def test_a_failed_forward_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(ForeignGPT):
-        fails = False
-
-        def forward(self, ids: Tensor) -> Tensor:
-            x = self.letters(ids) + self.places.weight[: ids.shape[1]]
-            for stage in self.tower:
-                x = stage(x)
-            if self.fails:
-                raise ValueError("interrupted")
-            return self.out(self.last(x))
-
-    def fail_first(called: Any) -> Any:
-        each_block(called)
-
-        def run(ids: Tensor) -> Tensor:
-            called.fails = True
-            with pytest.raises(ValueError, match="interrupted"):
-                called(ids)
-            called.fails = False
-            return called(ids)  # type: ignore[no-any-return]
-
-        return run
-
-    torch.manual_seed(0)
-    plain = rows_of(Interrupted(), eagerly, tmp_path / "eager", monkeypatch)
-    torch.manual_seed(0)
-    same(rows_of(Interrupted(), fail_first, tmp_path / "compiled", monkeypatch), plain)
-
-
 @pytest.mark.parametrize("way", [whole, each_block])
 def test_toggling_adds_no_graph(way: Callable[[nn.Module], Any], tmp_path: Path) -> None:
     """Armed, with the slow stream, disarmed and evaluation: a graph each, however often they take turns."""

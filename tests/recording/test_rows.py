@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +12,8 @@ from torch import nn
 from depthscope.anatomy import AnatomyError
 from depthscope.recording import Recorder, Schedule
 from depthscope.store import open_run
-from tests.recording.loops import BATCH, LAYERS, TIME, batches, build, loss_of, optimizer_of, train
-from tests.recording.rows import record_one, spy_on_rows, trained
+from tests.recording.loops import LAYERS, batches, build, loss_of, optimizer_of, train
+from tests.recording.rows import spy_on_rows, trained
 
 
 def one_step(model: nn.Module, optimizer: torch.optim.Optimizer, recorder: Recorder, draw: object) -> None:
@@ -53,74 +51,6 @@ def test_values_over_depth_keep_as_many_mantissa_bits_as_asked(tmp_path: Path) -
     state, loss = (run[name].values.view("u4") & 0x1FFF for name in ("state_rms", "loss"))
     assert not state.any()
     assert loss.any()
-
-
-def test_half_a_step_is_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = spy_on_rows(monkeypatch)
-    model, inputs, targets = trained(build("prenorm"))
-    record_one(model, inputs, targets, tmp_path / "alone")
-    alone = rows["fast"][0]
-    model.zero_grad()
-    optimizer = optimizer_of(model)
-
-    def explode(*_: object) -> None:
-        raise MemoryError("out of memory")
-
-    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
-        handle = model.layers[3].register_forward_pre_hook(explode)
-        with pytest.raises(MemoryError):
-            model(inputs * 0)
-        handle.remove()
-        loss = loss_of(model, inputs * 0, targets)
-        handle = model.layers[2].sublayer.out.register_full_backward_pre_hook(explode)
-        broken = loss_of(model, inputs * 0, targets)
-        with pytest.raises(MemoryError):
-            broken.backward()
-        handle.remove()
-        del loss
-        model.zero_grad()
-        loss = loss_of(model, inputs, targets)
-        loss.backward()
-        optimizer.step()
-        recorder.step(loss=loss, tokens=BATCH * TIME)
-    for name in ("state_rms", "write_cosine", "grad_write_rms", "grad_read_rms"):
-        np.testing.assert_array_equal(rows["fast"][0][name], alone[name], err_msg=name)
-
-
-def test_copies_and_pickles_of_the_model_are_inert(tmp_path: Path) -> None:
-    model, inputs, targets = trained(build("prenorm"))
-    optimizer = optimizer_of(model)
-    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
-        twin, thawed = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
-        for other in (twin, thawed):
-            loss_of(other, inputs, targets).backward()
-        assert recorder._session is not None
-        assert recorder._session.observer.generations == []
-        one_step(model, optimizer, recorder, lambda: (inputs, targets))
-
-
-def test_closing_leaves_the_users_hooks_and_none_of_ours(tmp_path: Path) -> None:
-    model, inputs, targets = trained(build("full-attnres"))
-    calls = []
-    model.layers[0].register_forward_hook(lambda *_: calls.append(1))
-    record_one(model, inputs, targets, tmp_path / "run")
-    left = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
-    assert (left, len(calls)) == (1, 1)
-
-
-def test_a_recorder_for_the_same_model_closes_the_earlier_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model, inputs, targets = trained(build("prenorm"))
-    first = Recorder(model, tmp_path / "first")
-    loss_of(model, inputs, targets).backward()
-    first.step()
-    with Recorder(model, tmp_path / "second") as second:
-        assert first.closed
-        loss_of(model, inputs, targets).backward()
-        second.step()
-    assert capsys.readouterr().out.count("closed the earlier recorder") == 1
-    assert len(open_run(tmp_path / "first")["state_rms"]) == 1
 
 
 def test_nothing_recorded_is_said(tmp_path: Path) -> None:
