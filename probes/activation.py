@@ -14,11 +14,15 @@ class Activation:
     change the tensor in place.
     """
 
-    __slots__ = ("_dots", "_norm", "dtype", "tensor")
+    __slots__ = ("_dots", "_norm", "counted", "dtype", "tensor")
 
-    def __init__(self, tensor: Tensor, dtype: torch.dtype = torch.float32) -> None:
-        self.tensor = tensor.detach()
+    def __init__(
+        self, tensor: Tensor, dtype: torch.dtype = torch.float32, *, counted: Tensor | None = None
+    ) -> None:
+        """`counted` [tokens], bool: which positions count; None: all."""
+        self.tensor = _rows(tensor) if tensor.is_nested else tensor.detach()
         self.dtype = dtype
+        self.counted = counted
         self._norm: Tensor | None = None
         self._dots: dict[int, tuple[Activation, Tensor]] = {}
 
@@ -29,7 +33,7 @@ class Activation:
 
     @property
     def tokens(self) -> int:
-        """Number of token positions."""
+        """Number of token positions, be they counted or not."""
         return self.tensor.numel() // max(1, self.width)
 
     @property
@@ -47,3 +51,12 @@ class Activation:
             # `other` is kept beside its product, so that its id can't be given to another activation.
             self._dots[key] = other, torch.linalg.vecdot(left, right).reshape(-1)
         return self._dots[key][1]
+
+
+def _rows(nested: Tensor) -> Tensor:
+    """Return the tokens of all sequences of a nested tensor one after the other, [tokens, d]."""
+    if torch.compiler.is_compiling():
+        return nested.detach().values()  # only jagged tensors are compiled
+    if nested.layout == torch.jagged and nested.lengths() is None:  # type: ignore[attr-defined]
+        return nested.detach().values()
+    return torch.cat([part.reshape(-1, part.shape[-1]) for part in nested.detach().unbind()])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from depthscope.probes.activation import Activation
-from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind, totals
+from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind, largest_entry, totals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Magnitude:
 
     def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]:
         kind = site.kind
-        norm = seen[kind].norm
+        norm, counted = seen[kind].norm, seen[kind].counted
         per_token = {f"{kind}_square": norm * norm, f"{kind}_log": norm.log()}
         if kind == "write" and "read" in seen:
             read, dot = seen["read"].norm, seen["write"].dot(seen["read"])
@@ -70,9 +70,8 @@ class Magnitude:
         if kind == "state":
             # A token's norm is finite exactly if its entries are; isfinite over all entries costs 10x on CPU.
             per_token["nonfinite"] = (~torch.isfinite(norm)).to(norm.dtype)
-            low, high = torch.aminmax(seen["state"].tensor)
-            return totals(per_token) | {"abs_max": torch.maximum(-low, high).to(norm.dtype)}
-        return totals(per_token)
+            return totals(per_token, counted) | {"abs_max": largest_entry(seen["state"]).to(norm.dtype)}
+        return totals(per_token, counted)
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         values: dict[str, Array] = {}
@@ -88,6 +87,6 @@ class Magnitude:
             "write_ratio": merged["ratio"] / tokens,
             "write_cosine": merged["cosine"] / tokens,
             "write_dot": merged["dot"] / (tokens * row.width["write"]),
-            "abs_max": merged["abs_max"],
+            "abs_max": np.where(row.tokens["state"] > 0, merged["abs_max"], np.nan),
             "nonfinite": merged["nonfinite"],
         }

@@ -4,13 +4,14 @@ from depthscope.anatomy.anatomy import Anatomy, call_arguments, inspect_model
 from depthscope.anatomy.blocks import Candidate
 from depthscope.anatomy.error import AnatomyError
 from depthscope.anatomy.finding import Check
-from depthscope.anatomy.groups import parameter_groups
+from depthscope.anatomy.groups import REST, parameter_groups, tied_parameters
 from depthscope.anatomy.layout import layout_of
 from depthscope.anatomy.ports import floating, follow, port_value, replaced
 from depthscope.anatomy.untouched import untouched
 from depthscope.anatomy.wrappers import is_sharded, unwrap
 
 __all__ = [
+    "REST",
     "Anatomy",
     "AnatomyError",
     "Candidate",
@@ -24,6 +25,7 @@ __all__ = [
     "parameter_groups",
     "port_value",
     "replaced",
+    "tied_parameters",
     "untouched",
     "unwrap",
 ]

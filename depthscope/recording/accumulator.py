@@ -63,7 +63,8 @@ class Accumulator:
         for probe, largest in self.probes:
             for name, value in probe.moments(self.site, seen).items():
                 (maxima if name in largest else sums).append(value.reshape(-1))
-        tokens = torch.ones_like(counted.norm).sum().reshape(1)
+        kept = torch.ones_like(counted.norm) if counted.counted is None else counted.counted.to(counted.dtype)
+        tokens = kept.sum().reshape(1)
         new = torch.cat([*sums, tokens, tokens * counted.width])
         self.sums.add_(new if gate is None else torch.where(gate > 0, new, torch.zeros_like(new)))
         if maxima:

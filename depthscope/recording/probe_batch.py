@@ -71,7 +71,6 @@ class ProbeBatch:
             return
         with observer.aside(frozenset({"fast", "slow", PROBE})) as generation:
             self._run()
-        generation.positions = self.positions
         self.held = generation
 
     def hand_over(self) -> Generation | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -36,6 +37,7 @@ from depthscope.recording.notices import (
     Notices,
 )
 from depthscope.recording.optimizers import OptimizerReader
+from depthscope.recording.positions import checked_mask
 from depthscope.recording.probe_batch import PROBE, ProbeBatch
 from depthscope.recording.ranks import agreed, meet, several_ranks
 from depthscope.recording.report import Report
@@ -152,6 +154,9 @@ class Recorder:
         self._clock = Clock(int(start_step))
         self._rows = 0
         self._evaluated: dict[str, Value] = {}
+        self._mask: Tensor | None = None
+        """Which positions count in the forwards to come; a forward that has begun has it in `Arming.mask`."""
+        self._forward_took_mask = self._masked = False
         self._tokens_given = False
         self._alone_among_ranks = False
         """torch.distributed was initialised after attaching."""
@@ -204,10 +209,37 @@ class Recorder:
         if not self._inert and session is not None and self._armed("fast"):
             self._guarded(lambda: self._facts.note_norm(session.link))
 
+    @contextmanager
+    def tokens(self, mask: Tensor) -> Iterator[None]:
+        """Leave positions out of all statistics over tokens, in the forwards inside: padding, say.
+
+        Only around the model's forward; the backward may lie outside. `step`'s default for `tokens` then is the
+        number of positions that count. Micro-batches have masks of their own.
+
+        Arguments:
+            mask: True where a position counts, [batch, time] as the sublayers' tensors [batch, time, d] have it;
+                whole numbers, 0 for padding, do too.
+        """
+        earlier, self._mask = self._mask, None
+        if not self._inert:
+            self._guarded(lambda: self._count_only(mask))
+        try:
+            yield
+        finally:
+            self._mask = earlier
+            if (
+                not self._forward_took_mask
+            ):  # compiled code has; eager code may still recompute in the backward
+                self._arming.mask = earlier
+
     def evaluation(self, **losses: Value) -> None:
         """Keep validation losses, any number of named sets, at the number of steps completed so far."""
         if not self._inert:
-            self._evaluated |= losses
+            # A copy: the tensor waits for the end of the step, and the loop may go on to use it.
+            self._evaluated |= {
+                name: value.detach().clone() if isinstance(value, Tensor) else value
+                for name, value in losses.items()
+            }
 
     # --- state ------------------------------------------------------------------------------------------
 
@@ -220,7 +252,10 @@ class Recorder:
     def report(self) -> Report:
         """Return what is recorded, what is not and why; print it."""
         session, anatomy = self._session, self._anatomy
-        notes = [*anatomy.notes, *([self._failure] if self._failure else [])]
+        notes = [
+            *(anatomy.notes if session is None else session.notes),
+            *([self._failure] if self._failure else []),
+        ]
         if session is None and not self._failure:
             notes.append(NO_AXIS_YET)
         if self._ranks is not None and not self._ranks.writes:
@@ -354,6 +389,8 @@ class Recorder:
     def before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Called by the root module's hook. A checkpoint's recomputation runs inside a backward and is no forward."""
         recomputing = torch._C._current_graph_task_id() != -1
+        if not recomputing:
+            self._forget_interrupted()
         if module.training and torch.is_grad_enabled() and not (recomputing or self._failure or self._inert):
             self._guarded(lambda: self._begin_forward(args, kwargs))
 
@@ -366,6 +403,12 @@ class Recorder:
         if not self._inert:
             self._guarded(self._end_forward)
 
+    def _forget_interrupted(self) -> None:
+        """Close a forward that never ended: torch calls no hook when Ctrl-C stops it."""
+        if self._session is not None and self._session.observer.live and not self._inert:
+            self._forward_completed = False
+            self._guarded(self._end_forward)
+
     def _begin_forward(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if self._session is None:
             with agreed(self._ranks, "find the depth axis on the first forward"):
@@ -373,7 +416,8 @@ class Recorder:
             self._open_session()
             self._arm()
         self._run_probe()
-        positions = token_positions(args, kwargs)
+        self._arming.mask, self._forward_took_mask = self._mask, True
+        positions = token_positions(args, kwargs) if self._mask is None else self._mask.sum()
         self._clock.saw_forward(positions)
         self._forward_completed = False
         if self._session is not None and self._session.observer.streams:
@@ -397,13 +441,17 @@ class Recorder:
             return
         probe.take(self._clock.next, session.observer if session.link.sending is None else None)
 
-    def _read_gradients(self, gradients: Mapping[str, Tensor]) -> None:
+    def _read_gradients(self, gradients: Mapping[str, Tensor], scale: Tensor | None) -> None:
         if not self._inert and self._optimizers.optimizers and not self._optimizers.closure:
             # The first forward was compiled code, where nothing can be run in between.
             self._guarded(self._run_probe)
         if not self._inert and self._armed("fast") and self._session is not None:
             observer = self._session.observer
-            self._guarded(lambda: observer.see_parameter_gradients(gradients))
+            self._guarded(lambda: observer.see_parameter_gradients(gradients, scale))
+
+    def _count_only(self, mask: Tensor) -> None:
+        self._mask = self._arming.mask = checked_mask(mask, self._arming.gate.device)
+        self._forward_took_mask, self._masked = False, True
 
     def _end_step(
         self,
@@ -415,9 +463,10 @@ class Recorder:
         max_norm: float | None,
         metrics: Mapping[str, Value] | None,
     ) -> None:
+        self._forget_interrupted()
         clock = self._clock
         label = clock.label(step)
-        step_tokens = clock.positions if tokens is None else int(tokens)
+        step_tokens: int | Tensor = clock.positions if tokens is None else int(tokens)
         self._submit_evaluation()
         session = self._session
         unseen = self._arming.traced_root and not clock.forwards
@@ -433,20 +482,23 @@ class Recorder:
                 if self._probe.wanted(clock.next):
                     self._notices.say(PROBE_MISSED)
                 elif (shown := self._probe.hand_over()) is not None:
-                    session.submit_probe(label, shown)
+                    session.submit_probe(label, shown, self._probe.positions)
             if session.observer.streams:
                 if not self._optimizers.optimizers:
-                    self._read_gradients(self._optimizers.gradients())
+                    self._read_gradients(self._optimizers.gradients(), None)
                 generations = session.observer.take(last_only=self._optimizers.closure)
                 if tokens is None:
-                    step_tokens = sum(generation.positions for generation in generations)
+                    step_tokens = sum((each.positions for each in generations), start=0)
                 facts = self._facts.collect(
                     started=started,
                     loss_tokens=step_tokens,
                     loss=loss,
                     grad_norm=grad_norm,
                     max_norm=max_norm,
-                )
+                ) | {
+                    "read_in_step": None if self._optimizers.optimizers else 1.0,
+                    "masked": 1.0 if self._masked else None,
+                }
                 if unseen and tokens is None:
                     facts["tokens"] = None
                 session.submit_row(label, generations, self._notices.usable(facts))
@@ -455,7 +507,8 @@ class Recorder:
             if metrics:
                 session.submit_named("metrics", label, self._notices.usable(metrics))
         clock.advance(label, given=step is not None, tokens=step_tokens, now=started)
-        self._tokens_given |= tokens is not None
+        self._tokens_given |= tokens is not None or self._masked
+        self._masked, self._arming.mask = self._mask is not None, self._mask
         self._facts.forget()
         self._optimizers.forget()
         self._arm()

@@ -34,6 +34,7 @@ from depthscope.recording.agreement import keys_of_all, own_keys, schema
 from depthscope.recording.arming import Arming
 from depthscope.recording.assemble import Assembler
 from depthscope.recording.causes import NO_GRADIENTS, Causes
+from depthscope.recording.group_reasons import GroupReasons, known
 from depthscope.recording.handover import Handover
 from depthscope.recording.ledger import Ledger, expand
 from depthscope.recording.observer import Generation, Observer
@@ -47,7 +48,14 @@ from depthscope.recording.shards import local_parameters, stored_parameters
 from depthscope.recording.sites import SILENT_AFTER, STOPPED, Sites
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
-from depthscope.store import RunWriter, StreamSpec, holds_rows, jsonable
+from depthscope.store import (
+    RunWriter,
+    StreamSpec,
+    holds_rows,
+    jsonable,
+    keep_parameters,
+    refuse_other_parameters,
+)
 
 NO_VALUE = "no value came in the first recorded steps"
 NOTHING_SEEN = (
@@ -75,6 +83,10 @@ NEEDS = {
     **{name: "no gradient came back in the first recorded steps" for name in Gradient.quantities},
 }
 """What would have given an array its values; empty: they are only late."""
+
+
+MASKED = "from row {step} on the positions that recorder.tokens(mask) counts, all of them in forwards without a mask"
+MISFIT = "the mask given to recorder.tokens does not fit: {}. Give it as the sublayers see positions: [batch, time]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +148,8 @@ class Session:
         self.every = every
         self._config = jsonable(description.config)
         self.missing = absent(shown, self.layout)
+        self._misfits = False
+        """A mask kept places from being seen, which says more than that they were not."""
         self.error: Exception | None = None
         self.warnings: list[str] = []
         self._rows = 0
@@ -156,15 +170,18 @@ class Session:
             specs.append(spec)
         self.recorded = tuple(shapes)
         self.sites = Sites(self.layout, self.recorded, Causes(axis, model, parameters), steps)
+        self._group_reasons = GroupReasons(axis, model)
+        self.missing |= known(self._group_reasons.empty | self._group_reasons.news(), self.recorded)
         self.link = RankLink(
             ranks, keys, tuple(parameters), description.name, self._absent, self.warnings.append
         )
         with agreed(ranks, "create the run"):
-            self.writer = self.link.sending or _writer(description, self.layout, specs)
+            self.writer = self.link.sending or _writer(description, self.layout, specs, model)
         self.resumes = isinstance(self.writer, RunWriter) and self.writer.recovered is not None
         """Rows from the next one on may be there already, of a run that went further."""
         self.writer.annotate("found_by", anatomy.found_by)
-        self.writer.annotate("notes", list(anatomy.notes))
+        self.notes = (*anatomy.notes, *self._group_reasons.notes)
+        self.writer.annotate("notes", list(self.notes))
         self.writer.annotate("missing", self.missing)
         self._assemble = Assembler(
             self.observer.probes,
@@ -175,6 +192,7 @@ class Session:
             self.sites,
             self.link.gather,
             probe_shapes,
+            self._say_masked,
         )
         self.handover = Handover(self._consume, description.name, self.link.part)
         self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard, plan.roles)
@@ -188,18 +206,25 @@ class Session:
         observer, arming = self.observer, self.observer.arming
         # Earlier micro-batches of a spoiled step went with the failed one: no number is better than half of one.
         traced = arming.traced and not arming.spoiled
-        on_device, on_host = split(facts)
+        tokens = [count for each in generations for count in each.tokens]
+        counted = {id(count): count for count in tokens if isinstance(count, Tensor)}
+        counts = {key: f"counted {place}" for place, key in enumerate(counted)}
+        on_device, on_host = split(facts, self.observer.arming.device)
+        on_device |= {counts[key]: count for key, count in counted.items()}
         packet = Packet(
             stream_rows=observer.streams,
             step=step,
             visits=tuple(visit for each in generations for visit in each.visits),
-            tokens=tuple(count for each in generations for count in each.tokens),
+            tokens=tuple(
+                counts.get(id(count), 0) if isinstance(count, Tensor) else count for count in tokens
+            ),
             widths=tuple(width for each in generations for width in each.widths),
             device_scalars=tuple(on_device),
             host_scalars=on_host,
             traced=self._ledger.accumulators if traced else (),
             low_precision=observer.low_precision or arming.low_precision,
         )
+        self._note_misfits()
         scalars = [tensor for each in generations for tensor in each.scalars]
         vectors = [tensor for each in generations for tensor in each.vectors]
         ledger = [self._ledger.pack()] if traced else []
@@ -209,16 +234,16 @@ class Session:
             self._ledger.clear()
         arming.spoiled = False
 
-    def submit_probe(self, step: int, generation: Generation) -> None:
-        """Hand over what the probe batch showed before the update of `step`."""
+    def submit_probe(self, step: int, generation: Generation, positions: int) -> None:
+        """Hand over what the probe batch of so many token positions showed before the update of `step`."""
         self._resume_at(step)
         packet = Packet(
             stream_rows=frozenset({PROBE}),
             step=step,
             visits=tuple(generation.visits),
-            tokens=tuple(generation.tokens),
+            tokens=tuple(map(int, generation.tokens)),  # no mask is put on the batch
             widths=tuple(generation.widths),
-            host_scalars={"loss_tokens": float(generation.positions)},
+            host_scalars={"loss_tokens": float(positions)},
             low_precision=generation.low_precision,
         )
         self._submit(packet, generation.scalars, generation.vectors)
@@ -228,7 +253,7 @@ class Session:
         if self.link.sending is not None:
             return
         self._resume_at(step)
-        on_device, on_host = split(values)
+        on_device, on_host = split(values, self.observer.arming.device)
         packet = Packet(
             stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
         )
@@ -303,8 +328,11 @@ class Session:
             self._assemble(*expand(packet, flat))
             if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
-                if self._rows == 1 and not self.sites.any("write"):
-                    self.warnings.append(NOTHING_SEEN)
+                self._say_missing(known(self._group_reasons.news(), self.recorded))
+                if self._rows == 1:
+                    if not (self._misfits or self.sites.any("write")):
+                        self.warnings.append(NOTHING_SEEN)
+                    self._note_repeated_calls()
                 if self._rows == SILENT_AFTER:
                     self._name_empty_quantities()
             if self.link.sending is None:
@@ -319,13 +347,42 @@ class Session:
         self._say_missing({where: f"withdrawn: {reason}"})
         self.warnings.append(f"the record of {where} is withdrawn: {reason}")
 
+    def _say_masked(self, step: int) -> None:
+        self.writer.annotate("token_mask", MASKED.format(step=step))
+
+    def _note_misfits(self) -> None:
+        """Say where a mask was given whose positions are not those of the tensors."""
+        observer = self.observer
+        if observer.arming.misfit:
+            observer.misfits["compiled code"] = "a tensor of another shape than the mask's"
+        new = {where: MISFIT.format(shapes) for where, shapes in observer.misfits.items()}
+        new = {where: reason for where, reason in new.items() if where not in self.missing}
+        if new:
+            self._misfits = True
+            self._say_missing(new)
+            where, reason = next(iter(new.items()))
+            self.warnings.append(f"nothing is recorded at {where} and {len(new) - 1} other places: {reason}")
+        observer.misfits = {}
+
     def _say_missing(self, reasons: Mapping[str, str]) -> None:
-        self.missing |= reasons
-        self.writer.annotate("missing", self.missing)
+        if reasons:
+            self.missing |= reasons
+            self.writer.annotate("missing", self.missing)
+
+    def _note_repeated_calls(self) -> None:
+        repeated = [
+            f"layer {sublayer.index} ({sublayer.name}) is called {calls:g} times in a forward: its numbers are merged "
+            "over the calls"
+            for sublayer, calls in zip(self.axis.sublayers, self._assemble.calls, strict=True)
+            if calls > 1
+        ]
+        if repeated:
+            self.notes = (*self.notes, *repeated)
+            self.writer.annotate("notes", list(self.notes))
 
     def _name_empty_quantities(self) -> None:
         """Say of each array that has no value yet what would give it one."""
-        empty = [name for name in self.recorded if name not in self._assemble.present]
+        empty = [name for name in self.recorded if name not in {*self._assemble.present, *self.missing}]
         self._say_missing({name: NEEDS.get(name, NO_VALUE) for name in empty if NEEDS.get(name, NO_VALUE)})
 
     def _name_silent_sites(self, streams: frozenset[str]) -> None:
@@ -349,11 +406,15 @@ class Session:
         self.writer.annotate("sites", [line.to_json() for line in self.sites.lines(final=final)])
 
 
-def _writer(description: RunDescription, layout: DepthLayout, streams: Sequence[StreamSpec]) -> RunWriter:
+def _writer(
+    description: RunDescription, layout: DepthLayout, streams: Sequence[StreamSpec], model: nn.Module
+) -> RunWriter:
     """Go on with the run at the path, or create one."""
+    shapes = {name: tuple(parameter.shape) for name, parameter in stored_parameters(model).items()}
     if holds_rows(description.path):
+        refuse_other_parameters(description.path, shapes)
         return RunWriter.resume(description.path, layout=layout, streams=streams)
-    return RunWriter.create(
+    writer = RunWriter.create(
         description.path,
         name=description.name,
         config=description.config,
@@ -362,6 +423,8 @@ def _writer(description: RunDescription, layout: DepthLayout, streams: Sequence[
         streams=streams,
         versions={"torch": torch.__version__},
     )
+    keep_parameters(description.path, shapes)
+    return writer
 
 
 class Leaving(Protocol):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from depthscope.anatomy import is_sharded
+from depthscope.probes import l2_norms
 
 Keys = npt.NDArray[np.int64]
 
@@ -152,10 +153,12 @@ def contribution(gradients: Mapping[str, Tensor], held_by: Mapping[str, int]) ->
 
     `held_by` is the number of ranks that hold the same part of each.
     """
-    norms = torch._foreach_norm(list(gradients.values()), 2, torch.float32)
+    norms = l2_norms(list(gradients.values()))
     weights = [held_by.get(name, 1) ** -0.5 for name in gradients]
     if any(weight != 1 for weight in weights):
-        norms = torch._foreach_mul(norms, weights)  # numbers of the host that no tensor has to carry there
+        norms = list(
+            torch._foreach_mul(norms, weights)
+        )  # numbers of the host that no tensor has to carry there
     norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     return norm
 

@@ -57,7 +57,7 @@ class StepFacts:
         self,
         *,
         started: float,
-        loss_tokens: int,
+        loss_tokens: int | Tensor,
         loss: Value | None,
         grad_norm: Value | None,
         max_norm: float | None,
@@ -71,12 +71,11 @@ class StepFacts:
             self._norm_before, self._norm_facts = grad_norm, norm_share(grad_norm)
             if isinstance(grad_norm, Tensor):
                 self._norm_before = local(grad_norm)
-        skipped = None if self._scaler is None or not reader.optimizers else float(not reader.stepped)
+        skipped = None if self._scaler is None or not reader.optimizers else reader.skipped
         on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         return {
             "loss": loss,
             "loss_scale": self._scale_before if self._loss_scale is None else self._loss_scale,
-            "parameter_scale": reader.parameter_scale,
             "learning_rate": reader.learning_rate,
             "step_seconds": None if self._clock.last_time is None else started - self._clock.last_time,
             "recording_seconds": self.recording_seconds,

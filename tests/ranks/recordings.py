@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from depthscope.recording import Recorder, Schedule
 from depthscope.recording.probe_batch import ProbeBatch
-from tests.ranks.models import batch_of, micro_batch_of, skip, trained
+from tests.ranks.models import batch_of, mask_of, micro_batch_of, padded, skip, trained
 from tests.recording.loops import loss_of
 
 EVERY = {"fast": 1, "slow": 1}
@@ -97,6 +97,25 @@ def accumulated(design: str, how: str, path: Path) -> dict[str, Any]:
         optimizer.step()
         recorder.step()
     return {}
+
+
+def masked(design: str, how: str, path: Path) -> dict[str, Any]:
+    """Each rank leaves other positions out of its first step, and none out of its second."""
+    model = wrapped(trained(design), how)
+    optimizer = still(model)
+    rank = dist.get_rank()
+    mask = mask_of(rank)
+    with Recorder(model, path, optimizer=optimizer, every=EVERY) as recorder:
+        inputs, targets = padded(batch_of(rank), mask)
+        with recorder.tokens(mask):
+            logits = model(inputs)
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        loss.backward()
+        optimizer.step()
+        recorder.step(loss=loss.detach())
+        optimizer.zero_grad()
+        step(model, optimizer, recorder, rank)
+    return {"report": str(recorder.report())}
 
 
 def discarded(design: str, how: str, path: Path) -> dict[str, Any]:

@@ -98,16 +98,6 @@ def test_training_is_bitwise_the_same(scenario: str, two_ranks: Path) -> None:
     assert sorted(left_by(two_ranks, scenario)["rows"]["fast"]) == list(range(10))
 
 
-def test_only_rank_zero_writes_and_the_others_say_so(two_ranks: Path) -> None:
-    first, second = (left_by(two_ranks, "one_step/prenorm/ddp", rank) for rank in range(2))
-    assert second["rows"] == {}
-    assert (first["accepted"], second["accepted"]) == (0, 0)
-    assert "rank 0 writes" in second["report"]
-    assert "rank 0 writes" not in first["report"]
-    assert left_by(two_ranks, "inner/foreign/ddp", 1)["path"] == "inner-foreign-ddp0"
-    assert not (two_ranks / "inner-foreign-ddp1").exists()
-
-
 def test_what_is_stored_says_over_how_many_ranks(two_ranks: Path) -> None:
     run = open_run(two_ranks / "one_step-prenorm-ddp")
     assert run["grad_write_rms"].attrs["rank_factor"] == 0.5
