@@ -391,7 +391,7 @@ class Session:
             where = self.sites.called(place)
             self._say_missing({where: STOPPED})
             self.warnings.append(f"nothing comes from the {where} any more: it {STOPPED}")
-        if any(self.sites.rows.get(stream) == SILENT_AFTER for stream in streams):
+        if not self._misfits and any(self.sites.rows.get(stream) == SILENT_AFTER for stream in streams):
             silent = {self.sites.called(each.place): each.cause for each in self.sites.silences(streams)}
             if silent:
                 self._say_missing(silent)

@@ -33,7 +33,11 @@ _KINDS = {
 """Kinds of the report, each with the probes' kind whose tokens tell that it fired."""
 _PARTLY = {"target_of_two": "it has one source only"}
 """Why one entry of a quantity can lack a value that others of the same model have."""
-STOPPED = "stopped firing: its module was replaced, compiled, or is no longer called"
+STOPPED = (
+    "stopped firing: its module was replaced, compiled, or is no longer called, or a second model of its class was "
+    "compiled, whose code without hooks it now runs (torch._dynamo.config.skip_nnmodule_hook_guards = False, before "
+    "compiling, keeps them apart)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
