@@ -227,9 +227,8 @@ class Recorder:
             yield
         finally:
             self._mask = earlier
-            if (
-                not self._forward_took_mask
-            ):  # compiled code has; eager code may still recompute in the backward
+            if not self._forward_took_mask:
+                # Compiled code has. In eager code the backward may recompute this very forward.
                 self._arming.mask = earlier
 
     def evaluation(self, **losses: Value) -> None:
