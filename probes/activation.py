@@ -39,6 +39,15 @@ class Activation:
             self._norm = torch.linalg.vector_norm(self.tensor, dim=-1, dtype=self.dtype).reshape(-1)
         return self._norm
 
+    @property
+    def abs_max(self) -> Tensor:
+        """Largest absolute entry, 0-dim; NaN where one is."""
+        if torch.compiler.is_compiling():
+            # Token by token, which shares the pass over the tensor with the norms.
+            return self.tensor.abs().amax(-1).amax().to(self.dtype)
+        low, high = torch.aminmax(self.tensor)
+        return torch.maximum(-low, high).to(self.dtype)
+
     def dot(self, other: Activation) -> Tensor:
         """Inner product with `other` for every token, shape [tokens]."""
         key = id(other)

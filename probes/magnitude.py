@@ -70,8 +70,7 @@ class Magnitude:
         if kind == "state":
             # A token's norm is finite exactly if its entries are; isfinite over all entries costs 10x on CPU.
             per_token["nonfinite"] = (~torch.isfinite(norm)).to(norm.dtype)
-            low, high = torch.aminmax(seen["state"].tensor)
-            return totals(per_token) | {"abs_max": torch.maximum(-low, high).to(norm.dtype)}
+            return totals(per_token) | {"abs_max": seen["state"].abs_max}
         return totals(per_token)
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:

@@ -63,8 +63,10 @@ class Accumulator:
         for probe, largest in self.probes:
             for name, value in probe.moments(self.site, seen).items():
                 (maxima if name in largest else sums).append(value.reshape(-1))
-        tokens = torch.ones_like(counted.norm).sum().reshape(1)
-        new = torch.cat([*sums, tokens, tokens * counted.width])
+        counts = (
+            self.sums.new_full((1,), count) for count in (counted.tokens, counted.tokens * counted.width)
+        )
+        new = torch.cat([*sums, *counts])
         self.sums.add_(new if gate is None else torch.where(gate > 0, new, torch.zeros_like(new)))
         if maxima:
             larger = torch.maximum(self.maxima, torch.cat(maxima))
