@@ -7,7 +7,7 @@ from depthscope.probes.gradient import Gradient
 from depthscope.probes.magnitude import Magnitude
 from depthscope.probes.outer_state import OuterState
 from depthscope.probes.parameter_gradient import ParameterGradient
-from depthscope.probes.probe import Array, Merge, Probe, Row, Site, SiteKind, totals
+from depthscope.probes.probe import Array, Merge, Probe, Row, Site, SiteKind, Totals, totals
 from depthscope.probes.residual_check import MixCheck, ResidualCheck
 
 __all__ = [
@@ -26,5 +26,6 @@ __all__ = [
     "Row",
     "Site",
     "SiteKind",
+    "Totals",
     "totals",
 ]

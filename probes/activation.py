@@ -14,12 +14,14 @@ class Activation:
     change the tensor in place.
     """
 
-    __slots__ = ("_dots", "_norm", "dtype", "tensor")
+    __slots__ = ("_dots", "_norm", "_square", "_square_sum", "dtype", "tensor")
 
     def __init__(self, tensor: Tensor, dtype: torch.dtype = torch.float32) -> None:
-        self.tensor = tensor.detach()
+        self.tensor = tensor.detach() if tensor.requires_grad else tensor
         self.dtype = dtype
         self._norm: Tensor | None = None
+        self._square: Tensor | None = None
+        self._square_sum: Tensor | None = None
         self._dots: dict[int, tuple[Activation, Tensor]] = {}
 
     @property
@@ -38,6 +40,20 @@ class Activation:
         if self._norm is None:
             self._norm = torch.linalg.vector_norm(self.tensor, dim=-1, dtype=self.dtype).reshape(-1)
         return self._norm
+
+    @property
+    def square(self) -> Tensor:
+        """The same, squared."""
+        if self._square is None:
+            self._square = self.norm * self.norm
+        return self._square
+
+    @property
+    def square_sum(self) -> Tensor:
+        """Sum of the squares of all entries, 0-dim."""
+        if self._square_sum is None:
+            self._square_sum = self.square.sum()
+        return self._square_sum
 
     @property
     def abs_max(self) -> Tensor:

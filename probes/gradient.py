@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from depthscope.probes.activation import Activation
-from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind, totals
+from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,7 @@ class Gradient:
     )
 
     def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]:
-        norm = seen["gradient"].norm
-        return totals({f"{site.kind}_square": norm * norm})
+        return {f"{site.kind}_square": seen["gradient"].square_sum}
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         values = {}

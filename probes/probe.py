@@ -92,7 +92,26 @@ class Probe(Protocol):
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]: ...
 
 
+class Totals(dict[str, Tensor]):
+    """Moments of which the first were made as one vector, which is how they travel on."""
+
+    __slots__ = ("count", "together")
+    together: Tensor
+    """Shape [count]: the first moments."""
+    count: int
+
+
 def totals(per_token: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Sum every [tokens] vector: one stacked reduction instead of one launch a moment."""
-    sums = torch.stack(tuple(per_token.values())).sum(dim=1)
-    return dict(zip(per_token, sums.unbind(), strict=True))
+    """Sum every [tokens] vector: one stacked reduction instead of one launch a moment. In eager code `Totals`."""
+    if len(per_token) == 1:
+        ((name, values),) = per_token.items()
+        together = values.sum().reshape(1)
+        sums = {name: together[0]}
+    else:
+        together = torch.stack(tuple(per_token.values())).sum(dim=1)
+        sums = dict(zip(per_token, together.unbind(), strict=True))
+    if torch.compiler.is_compiling():  # where a vector taken apart and put together again costs nothing
+        return sums
+    moments = Totals(sums)
+    moments.together, moments.count = together, len(sums)
+    return moments
