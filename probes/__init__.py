@@ -6,11 +6,24 @@ from depthscope.probes.fresh_share import FreshShare
 from depthscope.probes.gradient import Gradient
 from depthscope.probes.magnitude import Magnitude
 from depthscope.probes.outer_state import OuterState
-from depthscope.probes.parameter_gradient import ParameterGradient
-from depthscope.probes.probe import Array, Merge, Probe, Row, Site, SiteKind, Totals, totals
+from depthscope.probes.parameter_gradient import SCALE, ParameterGradient, l2_norms
+from depthscope.probes.probe import (
+    Array,
+    Merge,
+    Probe,
+    Row,
+    Site,
+    SiteKind,
+    Totals,
+    largest_entry,
+    sum_over_tokens,
+    totals,
+)
 from depthscope.probes.residual_check import MixCheck, ResidualCheck
+from depthscope.probes.token_maps import TokenMaps
 
 __all__ = [
+    "SCALE",
     "Activation",
     "Array",
     "DepthAttention",
@@ -26,6 +39,10 @@ __all__ = [
     "Row",
     "Site",
     "SiteKind",
+    "TokenMaps",
     "Totals",
+    "l2_norms",
+    "largest_entry",
+    "sum_over_tokens",
     "totals",
 ]

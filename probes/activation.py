@@ -14,14 +14,18 @@ class Activation:
     change the tensor in place.
     """
 
-    __slots__ = ("_dots", "_norm", "_square", "_square_sum", "dtype", "tensor")
+    __slots__ = ("_dots", "_norm", "_square", "counted", "dtype", "tensor")
 
-    def __init__(self, tensor: Tensor, dtype: torch.dtype = torch.float32) -> None:
-        self.tensor = tensor.detach() if tensor.requires_grad else tensor
+    def __init__(
+        self, tensor: Tensor, dtype: torch.dtype = torch.float32, *, counted: Tensor | None = None
+    ) -> None:
+        """`counted` [tokens], bool: which positions count; None: all."""
+        dense = _rows(tensor) if tensor.is_nested else tensor
+        self.tensor = dense.detach() if dense.requires_grad else dense
         self.dtype = dtype
+        self.counted = counted
         self._norm: Tensor | None = None
         self._square: Tensor | None = None
-        self._square_sum: Tensor | None = None
         self._dots: dict[int, tuple[Activation, Tensor]] = {}
 
     @property
@@ -31,7 +35,7 @@ class Activation:
 
     @property
     def tokens(self) -> int:
-        """Number of token positions."""
+        """Number of token positions, be they counted or not."""
         return self.tensor.numel() // max(1, self.width)
 
     @property
@@ -43,26 +47,10 @@ class Activation:
 
     @property
     def square(self) -> Tensor:
-        """The same, squared."""
+        """Squares of the norms, shape [tokens]."""
         if self._square is None:
             self._square = self.norm * self.norm
         return self._square
-
-    @property
-    def square_sum(self) -> Tensor:
-        """Sum of the squares of all entries, 0-dim."""
-        if self._square_sum is None:
-            self._square_sum = self.square.sum()
-        return self._square_sum
-
-    @property
-    def abs_max(self) -> Tensor:
-        """Largest absolute entry, 0-dim; NaN where one is."""
-        if torch.compiler.is_compiling():
-            # Token by token, which shares the pass over the tensor with the norms.
-            return self.tensor.abs().amax(-1).amax().to(self.dtype)
-        low, high = torch.aminmax(self.tensor)
-        return torch.maximum(-low, high).to(self.dtype)
 
     def dot(self, other: Activation) -> Tensor:
         """Inner product with `other` for every token, shape [tokens]."""
@@ -72,3 +60,12 @@ class Activation:
             # `other` is kept beside its product, so that its id can't be given to another activation.
             self._dots[key] = other, torch.linalg.vecdot(left, right).reshape(-1)
         return self._dots[key][1]
+
+
+def _rows(nested: Tensor) -> Tensor:
+    """Return the tokens of all sequences of a nested tensor one after the other, [tokens, d]."""
+    if torch.compiler.is_compiling():
+        return nested.detach().values()  # only jagged tensors are compiled
+    if nested.layout == torch.jagged and nested.lengths() is None:  # type: ignore[attr-defined]
+        return nested.detach().values()
+    return torch.cat([part.reshape(-1, part.shape[-1]) for part in nested.detach().unbind()])

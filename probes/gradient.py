@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from depthscope.probes.activation import Activation
-from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind
+from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind, totals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,8 @@ class Gradient:
     )
 
     def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]:
-        return {f"{site.kind}_square": seen["gradient"].square_sum}
+        gradient = seen["gradient"]
+        return totals({f"{site.kind}_square": gradient.square}, gradient.counted)
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         values = {}

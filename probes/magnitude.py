@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from depthscope.probes.activation import Activation
-from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind, totals
+from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind, largest_entry, totals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Magnitude:
 
     def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]:
         kind = site.kind
-        norm = seen[kind].norm
+        norm, counted = seen[kind].norm, seen[kind].counted
         per_token = {f"{kind}_square": seen[kind].square, f"{kind}_log": norm.log()}
         if kind == "write" and "read" in seen:
             read, dot = seen["read"].norm, seen["write"].dot(seen["read"])
@@ -70,10 +70,10 @@ class Magnitude:
             # A token's norm is finite exactly if its entries are; isfinite over all entries costs 10x on CPU. Of the
             # finite alone the difference to itself is 0, in two operations where isfinite takes four.
             per_token["nonfinite"] = (norm - norm != 0).to(norm.dtype)
-            moments = totals(per_token)
-            moments["abs_max"] = seen["state"].abs_max
+            moments = totals(per_token, counted)
+            moments["abs_max"] = largest_entry(seen["state"]).to(norm.dtype)
             return moments
-        return totals(per_token)
+        return totals(per_token, counted)
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         values: dict[str, Array] = {}
@@ -89,6 +89,6 @@ class Magnitude:
             "write_ratio": merged["ratio"] / tokens,
             "write_cosine": merged["cosine"] / tokens,
             "write_dot": merged["dot"] / (tokens * row.width["write"]),
-            "abs_max": merged["abs_max"],
+            "abs_max": np.where(row.tokens["state"] > 0, merged["abs_max"], np.nan),
             "nonfinite": merged["nonfinite"],
         }

@@ -16,7 +16,7 @@ def described_axis(model: nn.Module) -> DepthAxis | None:
     """Return what ``model.describe_depth()`` says, or None where the model does not describe itself.
 
     Raises:
-        AnatomyError: it names a module or parameter that the model does not have.
+        AnatomyError: it names a module or parameter that the model does not have, or gives two layers one write.
     """
     describe = getattr(model, "describe_depth", None)
     if not callable(describe):
@@ -34,6 +34,15 @@ def described_axis(model: nn.Module) -> DepthAxis | None:
             raise AnatomyError(
                 f"{type(model).__name__}.describe_depth() names {name!r} ({what}), which is no "
                 f"{'module or parameter' if what == 'parameters' else 'module'} of the model"
+            )
+    written: dict[Port, int] = {}
+    for sublayer in axis.sublayers:
+        earlier = written.setdefault(sublayer.write, sublayer.index)
+        if earlier != sublayer.index:
+            raise AnatomyError(
+                f"{type(model).__name__}.describe_depth() gives layers {earlier} and {sublayer.index} one write, "
+                f"{sublayer.write}: a module that is called several times in a forward is one layer, whose numbers "
+                "are merged over the calls"
             )
     return axis
 

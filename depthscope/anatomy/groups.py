@@ -33,6 +33,13 @@ def parameter_groups(axis: DepthAxis, model: nn.Module) -> dict[str, list[str]]:
     return groups
 
 
+def tied_parameters(model: nn.Module) -> dict[str, str]:
+    """Return the further names of parameters that have several, each with the one ``named_parameters()`` gives."""
+    first = {id(parameter): name for name, parameter in model.named_parameters()}
+    everywhere = model.named_parameters(remove_duplicate=False)
+    return {name: first[id(parameter)] for name, parameter in everywhere if name != first[id(parameter)]}
+
+
 def _members(axis: DepthAxis) -> Iterator[tuple[str, Sequence[str]]]:
     yield "embedding", axis.embedding_parameters
     for mixer in axis.mixers:

@@ -65,6 +65,8 @@ def replaced(value: Any, path: Path, tensor: Tensor) -> Any:
         return tensor
     part, rest = path[0], path[1:]
     inner = replaced(_step(value, part), rest, tensor)
+    if type(value) is dict:
+        return {**value, part: inner}  # compiled code can't trace a copy
     if isinstance(value, Mapping):
         changed: Any = copy.copy(value)
         changed[part] = inner

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from depthscope.anatomy.assemble import Settled, assemble
@@ -18,6 +19,8 @@ from depthscope.anatomy.untouched import untouched
 def settle(plan: Plan, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Settled:
     """Run `model` (unwrapped) once on the arguments and return its depth axis; leave no trace.
 
+    Of nested tensors the first sequence is taken, as a batch of one.
+
     Raises:
         AnatomyError: the model has parameters that no forward has made yet, or its forward raised.
     """
@@ -27,8 +30,11 @@ def settle(plan: Plan, model: nn.Module, args: Sequence[Any], kwargs: Mapping[st
             f"{lazy[0]} and {len(lazy) - 1} more parameters are not made yet (lazy modules): run one "
             "forward, then inspect or attach"
         )
+    args = [_first_sequence(value) for value in args]
+    kwargs = {name: _first_sequence(value) for name, value in kwargs.items()}
     try:
-        with untouched(model) as flags:
+        with untouched(model) as flags, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it says of a forward without gradients is nobody's concern
             seen = observe(model, plan.blocks, args, kwargs, flags=flags, told=plan.told)
     except Exception as error:
         raise AnatomyError(
@@ -37,3 +43,7 @@ def settle(plan: Plan, model: nn.Module, args: Sequence[Any], kwargs: Mapping[st
             "positional arguments or a dict of keywords, on the model's device"
         ) from error
     return assemble(model, plan, seen)
+
+
+def _first_sequence(value: Any) -> Any:
+    return value.unbind()[0].unsqueeze(0) if isinstance(value, Tensor) and value.is_nested else value

@@ -3,5 +3,6 @@
 from depthscope.recording.recorder import Recorder
 from depthscope.recording.report import Report
 from depthscope.recording.schedule import Schedule
+from depthscope.recording.site_lines import SiteLine
 
-__all__ = ["Recorder", "Report", "Schedule"]
+__all__ = ["Recorder", "Report", "Schedule", "SiteLine"]

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from depthscope.probes import Activation
+from depthscope.recording.positions import fits, over_tokens
+
+_keys = itertools.count()
+_masks: dict[int, Tensor] = {}
+"""Not in `Arming`: of a tensor that it meets in a module's hook the compiler takes the size for a constant."""
 
 
 class Arming:
@@ -26,6 +34,9 @@ class Arming:
         """1 inside a forward that counts."""
         self.counted = torch.zeros(2, device=self.device)
         """Forwards that compiled code began, and their token positions; eager forwards are counted on the host."""
+        self._key = next(_keys)
+        self.misfit = False
+        """Compiled code passed a tensor whose positions are not those of the mask."""
         self.traced = False
         """Compiled code with our hooks in it has run since `forget`."""
         self.traced_root = False
@@ -54,6 +65,26 @@ class Arming:
     def set(self, streams: frozenset[str]) -> None:
         self.fast, self.slow = "fast" in streams, "slow" in streams
 
+    @property
+    def mask(self) -> Tensor | None:
+        """Which positions of the forward count, bool [batch, time]; None: all of them."""
+        return _masks.get(self._key)
+
+    @mask.setter
+    def mask(self, mask: Tensor | None) -> None:
+        if mask is None:
+            _masks.pop(self._key, None)
+        else:
+            _masks[self._key] = mask
+
+    def fits(self, tensor: Tensor) -> bool:
+        """Whether the positions of `tensor` are those of the mask."""
+        return fits(self.mask, tensor)
+
+    def see(self, tensor: Tensor) -> Activation:
+        """Return a tensor [..., d] with the positions that count."""
+        return Activation(tensor, counted=over_tokens(self.mask, tensor))
+
     def enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Begin a forward of a compiled root; traced into its graph."""
         if not in_region():
@@ -66,10 +97,14 @@ class Arming:
             first = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
             if first is not None:
                 # On our device: the model may bring its input to its own by itself.
-                entries = torch.ones_like(
-                    first if not first.is_floating_point() else first[..., 0],
-                    dtype=torch.float32,
-                    device=self.device,
+                entries = (
+                    self.mask.float()
+                    if self.mask is not None
+                    else torch.ones_like(
+                        first if not first.is_floating_point() else first[..., 0],
+                        dtype=torch.float32,
+                        device=self.device,
+                    )
                 )
                 self.counted.add_(torch.stack([torch.ones_like(entries.sum()), entries.sum()]))
 
@@ -80,7 +115,7 @@ class Arming:
 
     def forget(self) -> None:
         """Start the next step."""
-        self.traced = self.traced_root = False
+        self.traced = self.traced_root = self.misfit = False
         self.gate.zero_()
         self.counted.zero_()
 

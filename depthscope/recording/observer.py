@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice, pairwise
 
 import torch
 from torch import Tensor, nn
 
-from depthscope.marks import DepthAxis, Mixer
-from depthscope.probes import Activation, Probe, Site, SiteKind, Totals
+from depthscope.marks import DepthAxis, Mixer, Port
+from depthscope.probes import SCALE, Activation, Probe, Site, SiteKind, Totals
 from depthscope.recording.arming import Arming
+from depthscope.recording.graph_places import Place, place_of
 from depthscope.recording.merge import Visit
+from depthscope.recording.positions import fits, over_tokens
 
 
 class Generation:
     """The moments of one training forward and of the backward that follows it."""
 
     __slots__ = (
+        "_counts",
         "expected",
         "fired",
         "first_read",
+        "hooked",
+        "low_precision",
+        "mask",
         "positions",
+        "postponed",
         "scalars",
         "tokens",
         "vectors",
@@ -29,24 +38,47 @@ class Generation:
         "widths",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, mask: Tensor | None = None) -> None:
+        self.mask = mask
+        """Which positions of the forward count; None: all."""
+        self._counts: dict[torch.Size, tuple[Tensor, Tensor]] = {}
         self.visits: list[Visit] = []
         self.scalars: list[Tensor] = []
         """In vectors of one or more."""
         self.vectors: list[Tensor] = []
-        self.tokens: list[int] = []
+        self.tokens: list[int | Tensor] = []
+        """Positions behind each visit: on the device where a mask tells."""
         self.widths: list[int] = []
-        self.positions = 0
+        self.positions: int | Tensor = 0
         """Token positions that the model was called with."""
         self.first_read = False
         """Layer 1's read was seen itself."""
+        self.low_precision = False
+        """Of a forward that was looked at aside: some port showed an fp16 or bf16 tensor."""
         self.expected = 0
         self.fired = 0
+        self.postponed = 0
+        """Gradients that a reentrant checkpoint's recomputation will ask for."""
+        self.hooked: dict[tuple[int, Site], weakref.ref[Tensor]] = {}
 
     @property
     def missing(self) -> int:
         """Gradients that were asked for and never came."""
-        return self.expected - self.fired
+        return max(self.expected - self.fired, 0 if self.fired else self.postponed)
+
+    def see(self, tensor: Tensor) -> Activation:
+        """Return a tensor [..., d] of this forward with the positions that count."""
+        if self.mask is None:
+            return Activation(tensor)
+        if tensor.shape not in self._counts:
+            counted = over_tokens(self.mask, tensor)
+            assert counted is not None
+            self._counts[tensor.shape] = counted, counted.sum()
+        return Activation(tensor, counted=self._counts[tensor.shape][0])
+
+    def count(self, seen: Activation) -> int | Tensor:
+        """Return how many of its positions count."""
+        return seen.tokens if seen.counted is None else self._counts[seen.tensor.shape][1]
 
 
 class Observer:
@@ -69,6 +101,8 @@ class Observer:
         self.streams: frozenset[str] = frozenset()
         self.checking = True
         """Compare h + f with s: on the first recorded step only, since it needs one more pass over each state."""
+        self.misfits: dict[str, str] = {}
+        """Ports whose tensor has other positions than the mask, with the shapes."""
         self.generations: list[Generation] = []
         self.whole_step = Generation()
         """What belongs to the optimizer step and to no forward: the gradients of the parameters."""
@@ -95,17 +129,20 @@ class Observer:
 
     # --- the life of a step -----------------------------------------------------------------------------
 
-    def begin_forward(self, positions: int) -> None:
+    def begin_forward(self, positions: int | Tensor) -> None:
         """Open a generation; one whose gradients were zeroed since belongs to no optimizer step and is dropped."""
         if any(each.fired for each in self.generations) and not self._any_gradient():
             self.generations.clear()
-        generation = Generation()
+        generation = Generation(self.arming.mask)
         generation.positions = positions
         self.generations.append(generation)
         self.live = True
 
     def end_forward(self, *, completed: bool) -> None:
         """Close the forward; one that raised leaves nothing behind."""
+        if self.live and completed:
+            for layer, write in self._unshared.items():
+                self._hook_place(write, self._site("write_gradient", layer - 1))
         if self.live and not completed:
             self.generations.pop()
         elif self.live and "slow" in self.streams and len(self.generations) == 1:
@@ -116,9 +153,11 @@ class Observer:
     def forget(self) -> None:
         """Drop every tensor of the forward: an alias kept longer could be changed in place under us."""
         self._reads: dict[int, tuple[Activation, int]] = {}
-        self._writes: dict[int, Activation] = {}
+        self._writes: dict[int, tuple[Activation, int]] = {}
         self._weights: dict[int, Tensor] = {}
         self._outer: dict[int, dict[str, Activation]] = {}
+        self._unshared: dict[int, Place] = {}
+        """Writes whose gradient is still to be found at the next read."""
 
     def take(self, *, last_only: bool) -> list[Generation]:
         """Hand out this step's generations and start the next step; half a backward is left out.
@@ -133,7 +172,37 @@ class Observer:
         self.generations, self.whole_step = [], Generation()
         return complete
 
+    @contextmanager
+    def aside(self, streams: frozenset[str]) -> Iterator[Generation]:
+        """Look at a forward that belongs to no step, for these streams; the step under way goes on as it was."""
+        kept = self.generations, self.streams, self.live, self.checking, self.low_precision
+        generation = Generation()
+        self.generations, self.streams, self.live, self.checking = [generation], streams, True, False
+        self.low_precision = False
+        try:
+            yield generation
+        finally:
+            generation.low_precision = self.low_precision
+            self.generations, self.streams, self.live, self.checking, self.low_precision = kept
+            self.forget()
+
     # --- what the ports show ----------------------------------------------------------------------------
+
+    def fits(self, port: Port, tensor: Tensor) -> bool:
+        """Whether the tensor's positions are those of the mask; if not, nothing is recorded of it."""
+        return self._fits(self.generations[-1], str(port), tensor)
+
+    def _fits(self, generation: Generation, where: str, tensor: Tensor) -> bool:
+        mask = generation.mask
+        if fits(mask, tensor):
+            return True
+        assert mask is not None
+        self.misfits[where] = f"mask {tuple(mask.shape)}, tensor {tuple(tensor.shape)}"
+        return False
+
+    def see(self, tensor: Tensor) -> Activation:
+        """Return a tensor of the forward under way with the positions that count."""
+        return self.generations[-1].see(tensor)
 
     def see_embedding(self, seen: Activation, tensor: Tensor) -> None:
         self._hook_first_read(tensor)
@@ -145,7 +214,11 @@ class Observer:
             return
         _ = seen.norm  # now: the sublayer may change its input in place
         sublayer = self.axis.sublayers[layer - 1]
-        kept = Activation(seen.tensor.clone()) if self.checking and sublayer.additive else seen
+        kept = (
+            Activation(seen.tensor.clone(), counted=seen.counted)
+            if self.checking and sublayer.additive
+            else seen
+        )
         self._reads[layer] = (kept, kept.tensor._version)
         self._see_mixed_write(layer - 1, seen)
 
@@ -154,7 +227,10 @@ class Observer:
         self._see_mixed_write(len(self.axis.sublayers), seen)
 
     def see_write(self, layer: int, seen: Activation, tensor: Tensor) -> None:
-        if layer not in self._state_is_next_read:
+        place = place_of(tensor) if torch.is_grad_enabled() else None
+        if place is not None and layer in self._state_is_next_read:
+            self._unshared[layer] = place
+        else:
             self._hook_gradient(tensor, self._site("write_gradient", layer - 1))
         if not self.live:
             return
@@ -166,15 +242,16 @@ class Observer:
                 parts["read"] = read
         self._visit(self._site("write", layer - 1), parts)
         if self.checking and sublayer.additive:
-            self._writes[layer] = Activation(seen.tensor.clone())
+            kept = Activation(seen.tensor.clone(), counted=seen.counted)
+            self._writes[layer] = kept, kept.tensor._version
         elif sublayer.fresh == "mixer":
-            self._writes[layer] = seen
+            self._writes[layer] = seen, seen.tensor._version
 
     def see_state(self, layer: int, seen: Activation, tensor: Tensor) -> None:
         self._visit(self._site("state", layer - 1), {"state": seen})
         additive = self.axis.sublayers[layer - 1].additive
         if self.checking and additive and layer in self._reads and layer in self._writes:
-            parts = {"state": seen, "read": self._reads.pop(layer)[0], "write": self._writes.pop(layer)}
+            parts = {"state": seen, "read": self._reads.pop(layer)[0], "write": self._writes.pop(layer)[0]}
             self._visit(self._site("residual", layer - 1), parts, measured="state")
 
     def see_weights(self, target: int, seen: Activation, weights: Tensor) -> None:
@@ -182,9 +259,9 @@ class Observer:
 
     def see_mix(self, target: int, sources: Sequence[Tensor], read: Tensor) -> None:
         weights = self._weights.get(target)
-        if "slow" not in self.streams or weights is None:
+        if "slow" not in self.streams or weights is None or not fits(self.generations[-1].mask, read):
             return
-        parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": Activation(read)}
+        parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": self.see(read)}
         parts |= {f"source {place}": Activation(source) for place, source in enumerate(sources)}
         self._visit(self._site("mixer", target - 1), parts, measured="read")
 
@@ -217,14 +294,16 @@ class Observer:
                 site = self._site("gates", block.index - 1)
                 self._visit(site, {"gates": Activation(values)}, generation=generation)
 
-    def see_parameter_gradients(self, gradients: Mapping[str, Tensor]) -> None:
-        """Reduce the gradients as they stand; they belong to the step as a whole."""
+    def see_parameter_gradients(self, gradients: Mapping[str, Tensor], scale: Tensor | None) -> None:
+        """Reduce the gradients, which are still multiplied by `scale`; they belong to the step as a whole."""
         if self.arming.traced_root and "slow" in self.streams and not self.whole_step.visits:
             self.see_parameters(
                 self.whole_step
             )  # no end of a forward was seen, and this is before the update
         if "fast" in self.streams and gradients:
             seen = {name: Activation(gradient) for name, gradient in gradients.items()}
+            if scale is not None:
+                seen[SCALE] = Activation(scale)
             self._visit(self._site("parameters", 0), seen, generation=self.whole_step)
 
     def _any_gradient(self) -> bool:
@@ -233,9 +312,12 @@ class Observer:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _see_mixed_write(self, layer: int, read: Activation) -> None:
-        write = self._writes.pop(layer, None) if layer and self._fresh(layer) == "mixer" else None
+        kept = self._writes.pop(layer, None) if layer and self._fresh(layer) == "mixer" else None
         weights = self._weights.get(layer + 1)
-        if write is not None and weights is not None:
+        if kept is None or weights is None:
+            return
+        write, version = kept
+        if write.tensor._version == version:
             parts = {"write": write, "next_read": read, "weight": Activation(weights[-1])}
             self._visit(self._site("mixed_write", layer - 1), parts, measured="next_read")
 
@@ -251,11 +333,18 @@ class Observer:
         return self._sites[key]
 
     def _hook_read(self, layer: int, tensor: Tensor) -> None:
+        """Where the read is the sum that the write before it made, both have one gradient, which is reduced once."""
         if layer == 1:
             self.generations[-1].first_read = True
         sites = [self._site("read_gradient", layer - 1)]
         if layer - 1 in self._state_is_next_read:
-            sites.append(self._site("write_gradient", layer - 2))
+            write, read = self._unshared.pop(layer - 1, None), place_of(tensor)
+            site = self._site("write_gradient", layer - 2)
+            # A leaf is what a reentrant checkpoint took, and the write lies in front of it.
+            if write is None or read is None or read.adds(write):
+                sites.append(site)
+            else:
+                self._hook_place(write, site)
         self._hook_gradient(tensor, *sites)
 
     def _hook_first_read(self, embedding: Tensor) -> None:
@@ -268,7 +357,7 @@ class Observer:
 
         def reduce(gradient: Tensor) -> None:
             if not generation.first_read:
-                seen = {"gradient": Activation(gradient)}
+                seen = {"gradient": generation.see(gradient)}
                 self._visit(site, seen, generation=generation, measured="gradient")
 
         embedding.register_hook(reduce)  # type: ignore[no-untyped-call]
@@ -277,20 +366,59 @@ class Observer:
         """Reduce the tensor's gradient when it comes.
 
         Reentrant checkpointing runs forward without gradients, so the tensor that gets one is the recomputed
-        one. The recomputed tensors of the other kind get none, and so nothing counts twice.
+        one. The recomputed tensors of the other kind get none, but what went into the checkpoint comes by again.
         """
-        if "fast" not in self.streams or not (tensor.requires_grad and torch.is_grad_enabled()):
+        if "fast" not in self.streams:
             return
         generation = self.generations[-1]
+        if not torch.is_grad_enabled():
+            generation.postponed += self.live
+            return
+        if not tensor.requires_grad:
+            return
+        key = id(tensor), sites[0]
+        known = generation.hooked.get(key)
+        if not self.live and known is not None and known() is tensor:
+            return
+        generation.hooked[key] = weakref.ref(tensor)
+        place = place_of(tensor)
+        if place is not None:
+            self._hook_place(place, *sites)
+            return
         generation.expected += self.live
+        tensor.register_hook(self._reduction(generation, sites))  # type: ignore[no-untyped-call]
 
+    def _hook_place(self, place: Place, *sites: Site) -> None:
+        """Look where the numbers were made.
+
+        A hook on a tensor is lost when the tensor is a view that the model changes in place; and where the read is
+        a copy of the stream, the gradient of the copy is only a part of the stream's.
+        """
+        if "fast" not in self.streams:
+            return
+        generation, source = self.generations[-1], place.source
+        generation.expected += self.live
+        reduce = self._reduction(generation, sites)
+
+        def see(gradients: tuple[Tensor | None, ...]) -> None:
+            gradient = gradients[source.output]
+            if gradient is not None:
+                reduce(gradient)
+
+        source.node.register_prehook(see)
+
+    def _reduction(self, generation: Generation, sites: Sequence[Site]) -> Callable[[Tensor], None]:
         def reduce(gradient: Tensor) -> None:
             generation.fired += 1
-            seen = {"gradient": Activation(gradient)}
+            if not self._fits(
+                generation, f"the gradient of {sites[0].kind} {sites[0].position + 1}", gradient
+            ):
+                return
+            seen = {"gradient": generation.see(gradient)}
             for site in sites:
                 self._visit(site, seen, generation=generation, measured="gradient")
 
-        tensor.register_hook(reduce)  # type: ignore[no-untyped-call]
+        return reduce
 
     def _visit(
         self,
@@ -326,5 +454,5 @@ class Observer:
             if len(moments) > alone:
                 for value in islice(moments.values(), alone, None):
                     (held.vectors if value.dim() else held.scalars).append(value.reshape(-1))
-            held.tokens.append(counted.tokens if counted is not None else 1)
+            held.tokens.append(held.count(counted) if counted is not None else 1)
             held.widths.append(counted.width if counted is not None else 1)

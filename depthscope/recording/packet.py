@@ -17,8 +17,8 @@ class Packet:
     """The streams that get a row: fast, slow, or one named by the user's values (metrics, evaluation)."""
     step: int
     visits: tuple[Visit, ...] = ()
-    tokens: tuple[int, ...] = ()
-    """Token positions behind each visit."""
+    tokens: tuple[int | str, ...] = ()
+    """Token positions behind each visit; where a mask counts them, the name of the device scalar that tells."""
     widths: tuple[int, ...] = ()
     device_scalars: tuple[str, ...] = ()
     """Names of values that stayed on the device until now: loss, loss_scale, metrics."""

@@ -30,6 +30,11 @@ _ABSENT = {
 }
 
 
+def absence(quantity: Quantity) -> str:
+    """Return why a model can lack a quantity, or some entries of it."""
+    return _ABSENT[quantity.reach]
+
+
 def _any(mask: Mask) -> bool:
     return mask if isinstance(mask, bool) else any(_any(part) for part in mask)
 
@@ -49,7 +54,7 @@ def _sizes(layout: DepthLayout) -> dict[str, int]:
 def absent(probes: Sequence[Probe], layout: DepthLayout) -> dict[str, str]:
     """Return, for each quantity that the probes know but this model can't have, the reason."""
     return {
-        name: _ABSENT[QUANTITIES[name].reach]
+        name: absence(QUANTITIES[name])
         for probe in probes
         for name in probe.quantities
         if not _any(reachable(QUANTITIES[name], layout))

@@ -11,7 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
@@ -35,21 +34,29 @@ from depthscope.recording import hooks
 from depthscope.recording.agreement import keys_of_all, own_keys, schema
 from depthscope.recording.arming import Arming
 from depthscope.recording.assemble import Assembler
+from depthscope.recording.causes import NO_GRADIENTS, Causes
+from depthscope.recording.group_reasons import GroupReasons, known
 from depthscope.recording.handover import Handover
 from depthscope.recording.ledger import Ledger, expand
 from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
+from depthscope.recording.probe_batch import PROBE, ProbeBatch, probe_stream, token_maps
 from depthscope.recording.rank_link import RankLink
 from depthscope.recording.ranks import Ranks, agreed
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
 from depthscope.recording.shards import local_parameters, stored_parameters
+from depthscope.recording.sites import SILENT_AFTER, STOPPED, Sites
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
-from depthscope.store import RunWriter, StreamSpec, holds_rows, jsonable
-
-SILENT_AFTER = 3
-"""Due steps after which a site that never fired, or fires no more, is named."""
+from depthscope.store import (
+    RunWriter,
+    StreamSpec,
+    holds_rows,
+    jsonable,
+    keep_parameters,
+    refuse_other_parameters,
+)
 
 NO_VALUE = "no value came in the first recorded steps"
 NOTHING_SEEN = (
@@ -59,10 +66,6 @@ NOTHING_SEEN = (
 MOVED = (
     "the model was moved to another device after the recorder was attached; what compiled code had recorded until "
     "then is left out: attach the recorder to the model where it trains"
-)
-_NO_GRADIENTS = (
-    "no parameter had a gradient when they were read: give the recorder the optimizer, or call zero_grad after "
-    "recorder.step()"
 )
 _CLIPPING = "known with step(grad_norm=..., max_norm=...) or recorder.before_clip()"
 _NO_SCALER = "no GradScaler was seen"
@@ -77,10 +80,14 @@ NEEDS = {
     "tokens": "the module that the loop calls is compiled, so its positions are not counted: use step(tokens=...)",
     "step_seconds": "",  # come with the second row
     "recording_seconds": "",
-    **{name: _NO_GRADIENTS for name in ParameterGradient.quantities},
+    **{name: NO_GRADIENTS for name in ParameterGradient.quantities},
     **{name: "no gradient came back in the first recorded steps" for name in Gradient.quantities},
 }
 """What would have given an array its values; empty: they are only late."""
+
+
+MASKED = "from row {step} on the positions that recorder.tokens(mask) counts, all of them in forwards without a mask"
+MISFIT = "the mask given to recorder.tokens does not fit: {}. Give it as the sublayers see positions: [batch, time]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +126,7 @@ class Session:
         guard: hooks.Guard,
         arming: Arming,
         ranks: Ranks | None = None,
+        probe_batch: ProbeBatch | None = None,
     ) -> None:
         with agreed(ranks, "find the depth axis") as agreement:
             axis = anatomy.axis
@@ -128,10 +136,12 @@ class Session:
             self.anatomy, self.axis = anatomy, axis
             self.layout: DepthLayout = layout_of(axis, model)
             shown = default_probes(axis, model) if probes is None else tuple(probes)
-            checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck())
+            maps = () if probe_batch is None else token_maps(self.layout, probe_batch.positions)
+            checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck(), *maps)
             parameters = local_parameters(model)
             self.observer = Observer(axis, (*shown, *checks), parameters, arming)
-            agreement.same |= schema(axis, self.layout, shown, every, parameters)
+            schedules = dict(every) if probe_batch is None else {**every, PROBE: probe_batch.schedule}
+            agreement.same |= schema(axis, self.layout, shown, schedules, parameters)
             agreement.own = own_keys(axis, stored_parameters(model))
         keys = keys_of_all(agreement.everyone)
         plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming)
@@ -139,11 +149,11 @@ class Session:
         self.every = every
         self._config = jsonable(description.config)
         self.missing = absent(shown, self.layout)
+        self._misfits = False
+        """A mask kept places from being seen, which says more than that they were not."""
         self.error: Exception | None = None
         self.warnings: list[str] = []
-        self._counts: dict[str, Array] = {}
         self._rows = 0
-        self._silent_rows = np.zeros(self.layout.layers)
         steps = {stream: schedule.every for stream, schedule in every.items()}
         specs = streams(
             shown,
@@ -154,16 +164,25 @@ class Session:
         )
         self.due_streams = frozenset(spec.name for spec in specs) & set(every)
         shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
+        probe_shapes: dict[str, tuple[int, ...]] = {}
+        if probe_batch is not None:
+            spec = probe_stream(specs, maps, probe_batch.schedule.every, probe_batch.positions)
+            probe_shapes = {array.name: array.shape for array in spec.arrays}
+            specs.append(spec)
         self.recorded = tuple(shapes)
+        self.sites = Sites(self.layout, self.recorded, Causes(axis, model, parameters), steps)
+        self._group_reasons = GroupReasons(axis, model)
+        self.missing |= known(self._group_reasons.empty | self._group_reasons.news(), self.recorded)
         self.link = RankLink(
             ranks, keys, tuple(parameters), description.name, self._absent, self.warnings.append
         )
         with agreed(ranks, "create the run"):
-            self.writer = self.link.sending or _writer(description, self.layout, specs)
+            self.writer = self.link.sending or _writer(description, self.layout, specs, model)
         self.resumes = isinstance(self.writer, RunWriter) and self.writer.recovered is not None
         """Rows from the next one on may be there already, of a run that went further."""
         self.writer.annotate("found_by", anatomy.found_by)
-        self.writer.annotate("notes", list(anatomy.notes))
+        self.notes = (*anatomy.notes, *self._group_reasons.notes)
+        self.writer.annotate("notes", list(self.notes))
         self.writer.annotate("missing", self.missing)
         self._assemble = Assembler(
             self.observer.probes,
@@ -171,8 +190,10 @@ class Session:
             shapes,
             self.writer,
             self._withdraw,
-            self._count,
+            self.sites,
             self.link.gather,
+            probe_shapes,
+            self._say_masked,
         )
         self.handover = Handover(self._consume, description.name, self.link.part)
         self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard, plan.roles)
@@ -186,18 +207,25 @@ class Session:
         observer, arming = self.observer, self.observer.arming
         # Earlier micro-batches of a spoiled step went with the failed one: no number is better than half of one.
         traced = arming.traced and not arming.spoiled
-        on_device, on_host = split(facts)
+        tokens = [count for each in generations for count in each.tokens]
+        counted = {id(count): count for count in tokens if isinstance(count, Tensor)}
+        counts = {key: f"counted {place}" for place, key in enumerate(counted)}
+        on_device, on_host = split(facts, self.observer.arming.device)
+        on_device |= {counts[key]: count for key, count in counted.items()}
         packet = Packet(
             stream_rows=observer.streams,
             step=step,
             visits=tuple(chain.from_iterable(each.visits for each in generations)),
-            tokens=tuple(chain.from_iterable(each.tokens for each in generations)),
+            tokens=tuple(
+                counts.get(id(count), 0) if isinstance(count, Tensor) else count for count in tokens
+            ),
             widths=tuple(chain.from_iterable(each.widths for each in generations)),
             device_scalars=tuple(on_device),
             host_scalars=on_host,
             traced=self._ledger.accumulators if traced else (),
             low_precision=observer.low_precision or arming.low_precision,
         )
+        self._note_misfits()
         scalars = list(chain.from_iterable(each.scalars for each in generations))
         vectors = list(chain.from_iterable(each.vectors for each in generations))
         ledger = [self._ledger.pack()] if traced else []
@@ -207,12 +235,26 @@ class Session:
             self._ledger.clear()
         arming.spoiled = False
 
+    def submit_probe(self, step: int, generation: Generation, positions: int) -> None:
+        """Hand over what the probe batch of so many token positions showed before the update of `step`."""
+        self._resume_at(step)
+        packet = Packet(
+            stream_rows=frozenset({PROBE}),
+            step=step,
+            visits=tuple(generation.visits),
+            tokens=tuple(map(int, generation.tokens)),  # no mask is put on the batch
+            widths=tuple(generation.widths),
+            host_scalars={"loss_tokens": float(positions)},
+            low_precision=generation.low_precision,
+        )
+        self._submit(packet, generation.scalars, generation.vectors)
+
     def submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
         """Hand over values under the user's own names; with several ranks those of rank 0 are kept."""
         if self.link.sending is not None:
             return
         self._resume_at(step)
-        on_device, on_host = split(values)
+        on_device, on_host = split(values, self.observer.arming.device)
         packet = Packet(
             stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
         )
@@ -262,6 +304,8 @@ class Session:
         self.link.close(self.handover, leaving=leaving)
         if 0 < self._rows < SILENT_AFTER:
             self._name_empty_quantities()
+        if self._rows:
+            self._note_sites(final=True)
         self.writer.close()
 
     def leave(self) -> None:
@@ -284,11 +328,15 @@ class Session:
             self._assemble(*expand(packet, flat))
             if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
-                if self._rows == 1 and not np.any(self._counts.get("write", 0)):
-                    self.warnings.append(NOTHING_SEEN)
+                self._say_missing(known(self._group_reasons.news(), self.recorded))
+                if self._rows == 1:
+                    if not (self._misfits or self.sites.any("write")):
+                        self.warnings.append(NOTHING_SEEN)
+                    self._note_repeated_calls()
                 if self._rows == SILENT_AFTER:
-                    self._name_silent_sites()
                     self._name_empty_quantities()
+            if self.link.sending is None:
+                self._name_silent_sites(packet.stream_rows)
         except Exception as error:  # noqa: BLE001 - said, or raised, by the training thread
             self.error = self.error or error
 
@@ -299,55 +347,74 @@ class Session:
         self._say_missing({where: f"withdrawn: {reason}"})
         self.warnings.append(f"the record of {where} is withdrawn: {reason}")
 
-    def _count(self, kind: str, tokens: Array) -> None:
-        self._counts[kind] = self._counts.get(kind, 0) + tokens
-        if kind == "write":
-            self._silent_rows = np.where(tokens > 0, 0, self._silent_rows + 1)
-            lost = (self._silent_rows == SILENT_AFTER) & (self._counts[kind] > 0)
-            for position in np.flatnonzero(lost):
-                sublayer = self.axis.sublayers[position]
-                where = f"layer {sublayer.index} ({sublayer.name})"
-                reason = f"{sublayer.write} stopped firing: its module was replaced, compiled, or is no longer called"
-                self._say_missing({where: reason})
-                self.warnings.append(f"nothing comes from {where} any more: {reason}")
+    def _say_masked(self, step: int) -> None:
+        self.writer.annotate("token_mask", MASKED.format(step=step))
+
+    def _note_misfits(self) -> None:
+        """Say where a mask was given whose positions are not those of the tensors."""
+        observer = self.observer
+        if observer.arming.misfit:
+            observer.misfits["compiled code"] = "a tensor of another shape than the mask's"
+        new = {where: MISFIT.format(shapes) for where, shapes in observer.misfits.items()}
+        new = {where: reason for where, reason in new.items() if where not in self.missing}
+        if new:
+            self._misfits = True
+            self._say_missing(new)
+            where, reason = next(iter(new.items()))
+            self.warnings.append(f"nothing is recorded at {where} and {len(new) - 1} other places: {reason}")
+        observer.misfits = {}
 
     def _say_missing(self, reasons: Mapping[str, str]) -> None:
-        self.missing |= reasons
-        self.writer.annotate("missing", self.missing)
+        if reasons:
+            self.missing |= reasons
+            self.writer.annotate("missing", self.missing)
+
+    def _note_repeated_calls(self) -> None:
+        repeated = [
+            f"layer {sublayer.index} ({sublayer.name}) is called {calls:g} times in a forward: its numbers are merged "
+            "over the calls"
+            for sublayer, calls in zip(self.axis.sublayers, self._assemble.calls, strict=True)
+            if calls > 1
+        ]
+        if repeated:
+            self.notes = (*self.notes, *repeated)
+            self.writer.annotate("notes", list(self.notes))
 
     def _name_empty_quantities(self) -> None:
         """Say of each array that has no value yet what would give it one."""
-        empty = [name for name in self.recorded if name not in self._assemble.present]
+        empty = [name for name in self.recorded if name not in {*self._assemble.present, *self.missing}]
         self._say_missing({name: NEEDS.get(name, NO_VALUE) for name in empty if NEEDS.get(name, NO_VALUE)})
 
-    def _name_silent_sites(self) -> None:
-        silent = {}
-        for sublayer in self.axis.sublayers:
-            for kind, port in (("write", sublayer.write), ("state", sublayer.state), ("read", sublayer.read)):
-                counts = self._counts.get("read_gradient" if kind == "read" else kind)
-                if port is not None and counts is not None and not counts[sublayer.index - 1]:
-                    silent[f"{kind} of layer {sublayer.index}"] = f"{port} never fired: {_likely_cause(kind)}"
-        if silent:
-            self._say_missing(silent)
-            first, reason = next(iter(silent.items()))
-            more = f" (and {len(silent) - 1} more, see recorder.report())" if len(silent) > 1 else ""
-            self.warnings.append(f"nothing was recorded at the {first}: {reason}{more}")
+    def _name_silent_sites(self, streams: frozenset[str]) -> None:
+        """Say which sites fell silent with this row, and once enough rows were due, which never fired."""
+        for place in self.sites.take_lost():
+            where = self.sites.called(place)
+            self._say_missing({where: STOPPED})
+            self.warnings.append(f"nothing comes from the {where} any more: it {STOPPED}")
+        if any(self.sites.rows.get(stream) == SILENT_AFTER for stream in streams):
+            silent = {self.sites.called(each.place): each.cause for each in self.sites.silences(streams)}
+            if silent:
+                self._say_missing(silent)
+                first, reason = next(iter(silent.items()))
+                more = f" (and {len(silent) - 1} more, see recorder.report())" if len(silent) > 1 else ""
+                self.warnings.append(f"nothing was recorded at the {first}: {reason}{more}")
+        if self.sites.changed or self._rows in (1, SILENT_AFTER):
+            self._note_sites()
+
+    def _note_sites(self, *, final: bool = False) -> None:
+        self.sites.changed = False
+        self.writer.annotate("sites", [line.to_json() for line in self.sites.lines(final=final)])
 
 
-def _likely_cause(kind: str) -> str:
-    if kind == "read":
-        return "nothing in front of it requires a gradient, or its module is never called"
-    return (
-        "its module is never called in training (the parent bypasses its forward), or its compiled code ran before "
-        "the recorder was attached (attach first, or call torch.compiler.reset())"
-    )
-
-
-def _writer(description: RunDescription, layout: DepthLayout, streams: Sequence[StreamSpec]) -> RunWriter:
+def _writer(
+    description: RunDescription, layout: DepthLayout, streams: Sequence[StreamSpec], model: nn.Module
+) -> RunWriter:
     """Go on with the run at the path, or create one."""
+    shapes = {name: tuple(parameter.shape) for name, parameter in stored_parameters(model).items()}
     if holds_rows(description.path):
+        refuse_other_parameters(description.path, shapes)
         return RunWriter.resume(description.path, layout=layout, streams=streams)
-    return RunWriter.create(
+    writer = RunWriter.create(
         description.path,
         name=description.name,
         config=description.config,
@@ -356,6 +423,8 @@ def _writer(description: RunDescription, layout: DepthLayout, streams: Sequence[
         streams=streams,
         versions={"torch": torch.__version__},
     )
+    keep_parameters(description.path, shapes)
+    return writer
 
 
 class Leaving(Protocol):

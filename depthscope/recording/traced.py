@@ -70,7 +70,11 @@ class TracedPorts:
                 arming.traced = True
                 if tensor.dtype in (torch.float16, torch.bfloat16):
                     arming.low_precision = True
-            seen = Activation(tensor)
+            if not arming.fits(tensor):
+                if not in_region():
+                    arming.misfit = True
+                continue
+            seen = arming.see(tensor)
             with full_precision(tensor):
                 for role in roles:
                     instead = role(seen, tensor, args, kwargs)
@@ -174,7 +178,7 @@ class SeeWrite(_Adds):
         if read is None:
             self.add(self.alone, {"write": seen}, seen)
         else:
-            self.add(self.joint, {"write": seen, "read": Activation(read)}, seen)
+            self.add(self.joint, {"write": seen, "read": self.arming.see(read)}, seen)
         if self.later is not None and not in_region():
             self.later.put(tensor)
 
@@ -191,7 +195,7 @@ class SeeMix(_Adds):
     ) -> None:
         write = None if self.write is None or in_region() else self.write.take()
         weights, sources = tensor.detach(), args[0].detach()
-        read = Activation((weights.unsqueeze(-1) * sources).sum(0).to(sources.dtype))
+        read = self.arming.see((weights.unsqueeze(-1) * sources).sum(0).to(sources.dtype))
         parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": read}
         parts |= {f"source {place}": Activation(sources[place]) for place in range(len(sources))}
         self.add(self.mix, parts, read)
@@ -266,7 +270,7 @@ class TapGradient:
         self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Tensor | None:
         if self.arming.fast and torch.is_grad_enabled() and tensor.requires_grad:
-            return tap(tensor, self.accumulators)
+            return tap(tensor, seen.counted, self.accumulators)
         return None
 
 

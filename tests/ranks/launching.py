@@ -7,8 +7,12 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
 LIMIT_SECONDS = 240
@@ -16,6 +20,18 @@ LIMIT_SECONDS = 240
 
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "DEPTHSCOPE_STRICT": "1"}
+
+
+def launch_once(about: pytest.TempPathFactory, name: str, start: Callable[[Path], object]) -> Path:
+    """Return a folder that `start` has filled: once for all tests that ask, whichever worker of a session runs them."""
+    mine = about.getbasetemp()
+    folder = (mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / name
+    with FileLock(folder.with_suffix(".lock")):
+        if not (folder / "done").exists():
+            folder.mkdir(exist_ok=True)
+            start(folder)
+            (folder / "done").touch()
+    return folder
 
 
 def launch(world: int, scenarios: list[str], folder: Path) -> None:

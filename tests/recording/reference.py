@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from tests.recording.loops import ForeignGPT
 
+_STAGE = (("u", "alpha"), ("w", "beta"))
+"""A stage's sublayers: the norm's name and its own."""
+
 
 @dataclass
 class Captured:
@@ -42,6 +45,22 @@ def capture(model: nn.Module, inputs: Tensor, targets: Tensor) -> Captured:
     seen.loss = nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
     seen.loss.backward()
     return seen
+
+
+def counted_only(seen: Captured, mask: Tensor) -> Captured:
+    """Return what was captured at the positions [batch, time] that count: tensors [1, counted, d]."""
+
+    def pick(value: Any) -> Any:
+        if isinstance(value, list):
+            return [pick(each) for each in value]
+        if not isinstance(value, Tensor) or value.dim() < 3:
+            return value
+        kept = value.detach()[mask][None].requires_grad_()
+        if not value.is_leaf and value.grad is not None:
+            kept.grad = value.grad[mask][None]
+        return kept
+
+    return Captured(**{name: pick(value) for name, value in vars(seen).items()})
 
 
 def _foreign(model: ForeignGPT, inputs: Tensor, seen: Captured) -> Tensor:
@@ -269,3 +288,16 @@ def gradient_norms(model: nn.Module, prefix: str) -> float:
         if name.startswith(prefix) and parameter.grad is not None:
             total += float(parameter.grad.double().square().sum())
     return math.sqrt(total)
+
+
+def layer_gradient_norms(model: nn.Module) -> np.ndarray:
+    """Return the L2 norm of each sublayer's parameter gradients, its norm included."""
+    if isinstance(model, ForeignGPT):
+        parts = [
+            (f"tower.{i}.{norm}.", f"tower.{i}.{f}.") for i in range(len(model.tower)) for norm, f in _STAGE
+        ]
+    else:
+        parts = [(f"layers.{index}.",) for index in range(len(model.layers))]  # type: ignore[arg-type]
+    return np.array(
+        [math.hypot(*(gradient_norms(model, prefix) for prefix in prefixes)) for prefixes in parts]
+    )

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
-from torch.utils.checkpoint import checkpoint
 
 from depthscope.anatomy import inspect_model
 from depthscope.recording import Recorder
@@ -161,30 +160,6 @@ def test_gradients_are_unscaled_where_the_model_is_compiled(told: bool, tmp_path
     np.testing.assert_allclose(gradients(1024.0), gradients(1.0), rtol=1e-6)
 
 
-class Checkpointed(ForeignGPT):
-    """The foreign GPT with its blocks recomputed in the backward."""
-
-    reentrant = False
-
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.letters(ids) + self.places.weight[: ids.shape[1]]
-        for stage in self.tower:
-            x = checkpoint(stage, x, use_reentrant=self.reentrant)
-        return self.out(self.last(x))
-
-
-@pytest.mark.parametrize("reentrant", [False, True])
-@pytest.mark.parametrize("way", [whole, each_block])
-def test_recomputation_is_not_recorded_twice(
-    way: Callable[[nn.Module], Any], reentrant: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = rows_of(build("foreign"), eagerly, tmp_path / "eager", monkeypatch)
-    torch.manual_seed(0)
-    model = Checkpointed()
-    model.reentrant = reentrant
-    same(rows_of(model, way, tmp_path / "compiled", monkeypatch), expected)
-
-
 def test_evaluation_in_between_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def evaluate(called: nn.Module, inputs: Tensor) -> None:
         called.eval()
@@ -199,36 +174,6 @@ def test_evaluation_in_between_is_not_recorded(tmp_path: Path, monkeypatch: pyte
     for way in (whole, each_block):
         found = rows_of(build("foreign"), way, tmp_path / way.__name__, monkeypatch, between=evaluate)
         same(found, expected)
-
-
-def test_a_failed_forward_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(ForeignGPT):
-        fails = False
-
-        def forward(self, ids: Tensor) -> Tensor:
-            x = self.letters(ids) + self.places.weight[: ids.shape[1]]
-            for stage in self.tower:
-                x = stage(x)
-            if self.fails:
-                raise ValueError("interrupted")
-            return self.out(self.last(x))
-
-    def fail_first(called: Any) -> Any:
-        each_block(called)
-
-        def run(ids: Tensor) -> Tensor:
-            called.fails = True
-            with pytest.raises(ValueError, match="interrupted"):
-                called(ids)
-            called.fails = False
-            return called(ids)  # type: ignore[no-any-return]
-
-        return run
-
-    torch.manual_seed(0)
-    plain = rows_of(Interrupted(), eagerly, tmp_path / "eager", monkeypatch)
-    torch.manual_seed(0)
-    same(rows_of(Interrupted(), fail_first, tmp_path / "compiled", monkeypatch), plain)
 
 
 @pytest.mark.parametrize("way", [whole, each_block])

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch import Tensor
 
 from depthscope.recording import Recorder
 from depthscope.store import open_run
-from tests.recording.loops import BATCH, LAYERS, TIME, build, loss_of, optimizer_of
+from tests.recording.loops import BATCH, LAYERS, TIME, build, loss_of
 from tests.recording.rows import record_one, spy_on_rows, trained
 
 GRADIENTS = ("grad_write_rms", "grad_read_rms")
@@ -41,18 +40,6 @@ class Plain:
 @pytest.fixture
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plain:
     return Plain(tmp_path / "plain", monkeypatch)
-
-
-def test_a_grad_scaler_that_nobody_mentioned_is_found(plain: Plain, tmp_path: Path) -> None:
-    scaler = torch.amp.GradScaler("cpu", init_scale=4096.0)
-    with Recorder(plain.model, tmp_path / "run", optimizer=plain.optimizer) as recorder:
-        loss = plain.loss()
-        scaler.scale(loss).backward()
-        scaler.step(plain.optimizer)
-        scaler.update()
-        recorder.step(loss=loss)
-    plain.same(plain.rows["fast"][0], *GRADIENTS, "param_grad_norm")
-    assert plain.rows["fast"][0]["loss_scale"] == 4096
 
 
 def test_a_step_without_the_optimizers_has_no_gradients_and_says_why(plain: Plain, tmp_path: Path) -> None:
@@ -168,22 +155,6 @@ def test_a_replaced_module_is_named(plain: Plain, tmp_path: Path) -> None:
     assert "stopped firing" in str(open_run(tmp_path / "run").missing)
 
 
-@pytest.mark.parametrize("reentrant", [False, True])
-def test_activation_checkpointing_changes_no_number(reentrant: bool, plain: Plain, tmp_path: Path) -> None:
-    for layer in plain.model.layers:
-        original = layer.forward
-        layer.forward = lambda state, call=original: checkpoint(call, state, use_reentrant=reentrant)
-    with Recorder(plain.model, tmp_path / "run", optimizer=plain.optimizer) as recorder:
-        for _ in range(2):
-            loss = plain.loss()
-            loss.backward()
-            plain.optimizer.step()
-            recorder.step(loss=loss)
-            plain.model.zero_grad()
-    for step in range(2):
-        plain.same(plain.rows["fast"][step], *GRADIENTS, "state_rms", "write_cosine", "param_grad_norm")
-
-
 def test_a_loss_that_is_no_number_is_left_out_and_said(plain: Plain, tmp_path: Path) -> None:
     recorder = Recorder(plain.model, tmp_path / "run", optimizer=plain.optimizer)
     for loss, words in ((torch.ones(3), r"tensor of shape \(3,\)"), ("x", "loss is a str")):
@@ -210,15 +181,3 @@ def test_options_of_the_wrong_type_are_named(options: dict[str, Any], words: str
 def test_an_empty_path_is_refused() -> None:
     with pytest.raises(ValueError, match="path is empty"):
         Recorder(build("prenorm"), "")
-
-
-def test_optimizers_may_be_several(plain: Plain, tmp_path: Path) -> None:
-    halves = [list(plain.model.parameters())[::2], list(plain.model.parameters())[1::2]]
-    optimizers = [optimizer_of(nn.ParameterList(half)) for half in halves]
-    with Recorder(plain.model, tmp_path / "run", optimizer=optimizers) as recorder:
-        loss = plain.loss()
-        loss.backward()
-        for optimizer in optimizers:
-            optimizer.step()
-        recorder.step(loss=loss)
-    plain.same(plain.rows["fast"][0], "param_grad_norm", "grad_norm")

@@ -1,0 +1,117 @@
+"""Fault 7: a sublayer, or a part of one, that a step does not use is missing from its row, and not 0."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from depthscope.recording import Recorder
+from tests.faults.truth import FORWARD, same, truth_of, without_updates
+from tests.recording.loops import LAYERS, ForeignGPT, build, loss_of
+from tests.recording.rows import spy_on_rows, trained
+
+DROPPED = (3, 4)
+"""The sublayers of the second block."""
+OTHERS = [layer for layer in range(1, LAYERS + 1) if layer not in DROPPED]
+
+
+class Skipping(ForeignGPT):
+    """Drops its second block in some steps."""
+
+    drops = False
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.letters(ids) + self.places.weight[: ids.shape[1]]
+        for place, stage in enumerate(self.tower):
+            if not (self.drops and place == 1):
+                x = stage(x)
+        return self.out(self.last(x))
+
+
+def without_the_second(model: Any) -> ForeignGPT:
+    shorter = ForeignGPT(stages=LAYERS // 2 - 1)
+    kept = [stage for place, stage in enumerate(model.tower) if place != 1]
+    shorter.load_state_dict(
+        {name: value for name, value in model.state_dict().items() if "tower" not in name}, False
+    )
+    for mine, its in zip(shorter.tower, kept, strict=True):
+        mine.load_state_dict(its.state_dict())
+    return shorter
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_a_dropped_block_is_missing_also_where_zeros_are_left_in_its_gradients(
+    set_to_none: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = spy_on_rows(monkeypatch)
+    plain, inputs, targets = trained(build("foreign"))
+    model = Skipping()
+    model.load_state_dict(plain.state_dict())
+    used, dropped = truth_of(plain, inputs, targets), truth_of(without_the_second(model), inputs, targets)
+    optimizer = without_updates(model)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, example=inputs) as recorder:
+        for drops in (False, True, False):
+            model.drops = drops
+            loss = loss_of(model, inputs, targets)
+            loss.backward()
+            optimizer.step()
+            recorder.step(loss=loss)
+            optimizer.zero_grad(set_to_none=set_to_none)
+    for step in (0, 2):
+        same(rows["fast"][step], used, *FORWARD, "grad_write_rms", "param_grad_norm", "grad_norm")
+    row = rows["fast"][1]
+    for name in ("read_rms", "write_rms", "write_cosine", "grad_write_rms", "param_grad_norm"):
+        assert np.isnan(row[name][[2, 3]]).all(), name
+    expected = {name: np.insert(value, 2, [np.nan, np.nan]) for name, value in dropped.items() if value.shape}
+    same(row, expected, "read_rms", "write_rms", "write_cosine", "param_grad_norm", layers=OTHERS)
+    same(row, dropped, "grad_norm", "loss")
+
+
+def test_an_expert_that_no_token_chose_leaves_the_norm_of_its_sublayer_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Experts(nn.Module):
+        """Sends all tokens to one of two."""
+
+        def __init__(self, mlp: nn.Module) -> None:
+            super().__init__()
+            self.chosen, self.other = mlp, nn.Linear(4, 4)
+            self.uses_other = False
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.chosen(x)
+
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("foreign"))
+    expected = truth_of(model, inputs, targets)
+    model.zero_grad()
+    model.tower[1].beta = Experts(model.tower[1].beta)
+    optimizer = without_updates(model)
+    for parameter in model.tower[1].beta.other.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, example=inputs) as recorder:
+        loss = loss_of(model, inputs, targets)
+        loss.backward()
+        optimizer.step()
+        recorder.step(loss=loss)
+    same(rows["fast"][0], expected, "param_grad_norm", "grad_norm")
+
+
+def test_a_gradient_that_is_truly_zero_is_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sublayer that wrote and got gradients of 0 has learned nothing, which is a finding."""
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("prenorm"))
+    optimizer = without_updates(model)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
+        loss = loss_of(model, inputs, targets)
+        loss.backward()
+        for parameter in model.layers[4].parameters():
+            parameter.grad.zero_()
+        optimizer.step()
+        recorder.step(loss=loss)
+    assert rows["fast"][0]["param_grad_norm"][4] == 0
