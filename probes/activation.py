@@ -14,16 +14,18 @@ class Activation:
     change the tensor in place.
     """
 
-    __slots__ = ("_dots", "_norm", "counted", "dtype", "tensor")
+    __slots__ = ("_dots", "_norm", "_square", "counted", "dtype", "tensor")
 
     def __init__(
         self, tensor: Tensor, dtype: torch.dtype = torch.float32, *, counted: Tensor | None = None
     ) -> None:
         """`counted` [tokens], bool: which positions count; None: all."""
-        self.tensor = _rows(tensor) if tensor.is_nested else tensor.detach()
+        dense = _rows(tensor) if tensor.is_nested else tensor
+        self.tensor = dense.detach() if dense.requires_grad else dense
         self.dtype = dtype
         self.counted = counted
         self._norm: Tensor | None = None
+        self._square: Tensor | None = None
         self._dots: dict[int, tuple[Activation, Tensor]] = {}
 
     @property
@@ -42,6 +44,13 @@ class Activation:
         if self._norm is None:
             self._norm = torch.linalg.vector_norm(self.tensor, dim=-1, dtype=self.dtype).reshape(-1)
         return self._norm
+
+    @property
+    def square(self) -> Tensor:
+        """Squares of the norms, shape [tokens]."""
+        if self._square is None:
+            self._square = self.norm * self.norm
+        return self._square
 
     def dot(self, other: Activation) -> Tensor:
         """Inner product with `other` for every token, shape [tokens]."""

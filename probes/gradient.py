@@ -28,7 +28,7 @@ class Gradient:
 
     def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]:
         gradient = seen["gradient"]
-        return totals({f"{site.kind}_square": gradient.norm * gradient.norm}, gradient.counted)
+        return totals({f"{site.kind}_square": gradient.square}, gradient.counted)
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         values = {}

@@ -93,10 +93,32 @@ class Probe(Protocol):
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]: ...
 
 
+class Totals(dict[str, Tensor]):
+    """Moments of which the first were made as one vector, which is how they travel on."""
+
+    __slots__ = ("count", "together")
+    together: Tensor
+    """Shape [count]: the first moments."""
+    count: int
+
+
 def totals(per_token: Mapping[str, Tensor], counted: Tensor | None) -> dict[str, Tensor]:
-    """Sum every [tokens] vector over the positions that count: one stacked reduction, not one launch a moment."""
-    sums = sum_over_tokens(torch.stack(tuple(per_token.values())), counted)
-    return dict(zip(per_token, sums.unbind(), strict=True))
+    """Sum every [tokens] vector over the positions that count: one stacked reduction, not one launch a moment.
+
+    In eager code they are `Totals`.
+    """
+    if len(per_token) == 1:
+        ((name, values),) = per_token.items()
+        together = sum_over_tokens(values, counted).reshape(1)
+        sums = {name: together[0]}
+    else:
+        together = sum_over_tokens(torch.stack(tuple(per_token.values())), counted)
+        sums = dict(zip(per_token, together.unbind(), strict=True))
+    if torch.compiler.is_compiling():  # where a vector taken apart and put together again costs nothing
+        return sums
+    moments = Totals(sums)
+    moments.together, moments.count = together, len(sums)
+    return moments
 
 
 def sum_over_tokens(values: Tensor, counted: Tensor | None) -> Tensor:
@@ -107,8 +129,10 @@ def sum_over_tokens(values: Tensor, counted: Tensor | None) -> Tensor:
 
 def largest_entry(seen: Activation) -> Tensor:
     """Return the largest absolute entry over the positions that count; minus infinity without one."""
-    if seen.counted is None:
+    if seen.counted is None and not torch.compiler.is_compiling():
         low, high = torch.aminmax(seen.tensor)
         return torch.maximum(-low, high)
+    # Token by token, which in compiled code shares the pass over the tensor with the norms.
     low, high = torch.aminmax(seen.tensor.reshape(-1, seen.width), dim=-1)
-    return torch.where(seen.counted, torch.maximum(-low, high), -torch.inf).amax()
+    largest = torch.maximum(-low, high)
+    return (largest if seen.counted is None else torch.where(seen.counted, largest, -torch.inf)).amax()

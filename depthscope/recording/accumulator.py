@@ -63,9 +63,15 @@ class Accumulator:
         for probe, largest in self.probes:
             for name, value in probe.moments(self.site, seen).items():
                 (maxima if name in largest else sums).append(value.reshape(-1))
-        kept = torch.ones_like(counted.norm) if counted.counted is None else counted.counted.to(counted.dtype)
-        tokens = kept.sum().reshape(1)
-        new = torch.cat([*sums, tokens, tokens * counted.width])
+        if counted.counted is None:
+            counts = (
+                self.sums.new_full((1,), counted.tokens),
+                self.sums.new_full((1,), counted.tokens * counted.width),
+            )
+        else:
+            tokens = counted.counted.to(counted.dtype).sum().reshape(1)
+            counts = tokens, tokens * counted.width
+        new = torch.cat([*sums, *counts])
         self.sums.add_(new if gate is None else torch.where(gate > 0, new, torch.zeros_like(new)))
         if maxima:
             larger = torch.maximum(self.maxima, torch.cat(maxima))

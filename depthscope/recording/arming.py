@@ -28,7 +28,8 @@ class Arming:
         self.root = root
         self.fast = False
         self.slow = False
-        self.device = _device_of(root)
+        self._held_by = next((module for module in root.modules() if _parameter_of(module) is not None), root)
+        self.device = self._place()
         self.gate = torch.zeros((), device=self.device)
         """1 inside a forward that counts."""
         self.counted = torch.zeros(2, device=self.device)
@@ -46,9 +47,14 @@ class Arming:
         """A forward failed after others of the same step had been added up in compiled code."""
         keep_address(self.gate, self.counted)
 
+    def _place(self) -> torch.device:
+        # Of one module: to go through all of them for the first parameter takes longer than everything else in a step.
+        parameter = _parameter_of(self._held_by)
+        return torch.device("cpu") if parameter is None else parameter.device
+
     def follow(self) -> bool:
         """Go where the model went since; True when it did."""
-        device = _device_of(self.root)
+        device = self._place()
         if device == self.device:
             return False
         self.device = device
@@ -115,8 +121,8 @@ class Arming:
         self.counted.zero_()
 
 
-def _device_of(root: nn.Module) -> torch.device:
-    return next((parameter.device for parameter in root.parameters()), torch.device("cpu"))
+def _parameter_of(module: nn.Module) -> nn.Parameter | None:
+    return next((each for each in module._parameters.values() if each is not None), None)
 
 
 def keep_address(*tensors: Tensor) -> None:

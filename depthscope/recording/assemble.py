@@ -107,7 +107,7 @@ class Assembler:
     def _write(self, packet: Packet, merged: MergedRow, values: Mapping[str, Any]) -> None:
         for stream in sorted(packet.stream_rows):
             row: dict[str, Any] = {
-                name: np.broadcast_to(value, self.shapes[name])
+                name: value if value.shape == self.shapes[name] else np.broadcast_to(value, self.shapes[name])
                 for name, value in values.items()
                 if name in self.shapes and QUANTITIES[name].stream == stream
             }

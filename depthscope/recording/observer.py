@@ -5,13 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import torch
 from torch import Tensor, nn
 
 from depthscope.marks import DepthAxis, Mixer, Port
-from depthscope.probes import SCALE, Activation, Probe, Site, SiteKind
+from depthscope.probes import SCALE, Activation, Probe, Site, SiteKind, Totals
 from depthscope.recording.arming import Arming
 from depthscope.recording.graph_places import Place, place_of
 from depthscope.recording.merge import Visit
@@ -44,6 +44,7 @@ class Generation:
         self._counts: dict[torch.Size, tuple[Tensor, Tensor]] = {}
         self.visits: list[Visit] = []
         self.scalars: list[Tensor] = []
+        """In vectors of one or more."""
         self.vectors: list[Tensor] = []
         self.tokens: list[int | Tensor] = []
         """Positions behind each visit: on the device where a mask tells."""
@@ -106,7 +107,7 @@ class Observer:
         self.whole_step = Generation()
         """What belongs to the optimizer step and to no forward: the gradients of the parameters."""
         self._sites: dict[tuple[SiteKind, int], Site] = {}
-        self._visits: dict[tuple[int, Site, tuple[str, ...]], Visit] = {}
+        self._visits: dict[tuple[int, SiteKind, int, tuple[str, ...]], Visit] = {}
         self._mixers: dict[int, Mixer] = {mixer.target: mixer for mixer in axis.mixers}
         self._looking: dict[SiteKind, list[tuple[int, Probe]]] = {}
         for index, probe in enumerate(self.probes):
@@ -438,7 +439,7 @@ class Observer:
             moments = probe.moments(site, seen)
             if not moments:
                 continue
-            key = (index, site, tuple(moments))
+            key = (index, site.kind, site.position, tuple(moments))
             visit = self._visits.get(key)
             if visit is None:
                 sizes = tuple(
@@ -446,7 +447,12 @@ class Observer:
                 )
                 visit = self._visits[key] = Visit(probe=index, site=site, moments=sizes)
             held.visits.append(visit)
-            for value in moments.values():
-                (held.vectors if value.dim() else held.scalars).append(value)
+            alone = 0
+            if isinstance(moments, Totals):
+                held.scalars.append(moments.together)
+                alone = moments.count
+            if len(moments) > alone:
+                for value in islice(moments.values(), alone, None):
+                    (held.vectors if value.dim() else held.scalars).append(value.reshape(-1))
             held.tokens.append(held.count(counted) if counted is not None else 1)
             held.widths.append(counted.width if counted is not None else 1)

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -214,19 +215,19 @@ class Session:
         packet = Packet(
             stream_rows=observer.streams,
             step=step,
-            visits=tuple(visit for each in generations for visit in each.visits),
+            visits=tuple(chain.from_iterable(each.visits for each in generations)),
             tokens=tuple(
                 counts.get(id(count), 0) if isinstance(count, Tensor) else count for count in tokens
             ),
-            widths=tuple(width for each in generations for width in each.widths),
+            widths=tuple(chain.from_iterable(each.widths for each in generations)),
             device_scalars=tuple(on_device),
             host_scalars=on_host,
             traced=self._ledger.accumulators if traced else (),
             low_precision=observer.low_precision or arming.low_precision,
         )
         self._note_misfits()
-        scalars = [tensor for each in generations for tensor in each.scalars]
-        vectors = [tensor for each in generations for tensor in each.vectors]
+        scalars = list(chain.from_iterable(each.scalars for each in generations))
+        vectors = list(chain.from_iterable(each.vectors for each in generations))
         ledger = [self._ledger.pack()] if traced else []
         self._submit(packet, scalars, [*vectors, *on_device.values(), *ledger])
         observer.checking = False
@@ -282,10 +283,9 @@ class Session:
 
     def _submit(self, packet: Packet, scalars: Sequence[Tensor], more: Sequence[Tensor]) -> None:
         """Pack the numbers into one vector on their device and hand it over; nothing waits."""
-        parts = [torch.stack(tuple(scalars))] if scalars else []
-        for tensor in more:
-            device = parts[0].device if parts else tensor.device
-            parts.append(tensor.detach().to(device, torch.float32).reshape(-1))
+        parts = [*scalars]
+        device = next((tensor.device for tensor in (*scalars, *more)), None)
+        parts += [tensor.detach().to(device, torch.float32).reshape(-1) for tensor in more]
         self.handover.submit(packet, torch.cat(parts) if parts else torch.empty(0))
 
     def stop(self, reason: str) -> None:

@@ -67,9 +67,15 @@ def ids() -> tuple[Tensor, Tensor]:
     return tokens[:, :-1], tokens[:, 1:]
 
 
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize(
+    ("design", "masked"), [*((design, False) for design in DESIGNS), ("block-attnres:S=3", True)]
+)
 def test_no_operation_of_a_recorded_step_touches_the_host(
-    design: str, tmp_path: Path, submitted: list[tuple[Packet, Tensor]], monkeypatch: pytest.MonkeyPatch
+    design: str,
+    masked: bool,
+    tmp_path: Path,
+    submitted: list[tuple[Packet, Tensor]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
         torch, "autocast", lambda *_, **__: nullcontext()
@@ -81,7 +87,9 @@ def test_no_operation_of_a_recorded_step_touches_the_host(
         OnTheHost() as host,
     ):
         for _ in range(3):
-            loss = loss_of(model, *ids())
+            mask = torch.ones(BATCH, TIME, dtype=torch.bool, device="meta")
+            with recorder.tokens(mask) if masked else nullcontext():
+                loss = loss_of(model, *ids())
             loss.backward()
             recorder.before_clip()
             norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=False)
@@ -114,7 +122,8 @@ def test_shares_of_a_norm_are_weighed_without_a_tensor_of_the_host() -> None:
 
 def test_numbers_of_the_host_are_told_from_those_on_a_device() -> None:
     loss, rate = torch.zeros((), device="meta"), torch.tensor(0.5)
-    assert split({"loss": loss, "rate": rate, "tokens": 3}) == ({"loss": loss}, {"rate": 0.5, "tokens": 3.0})
+    given = {"loss": loss, "rate": rate, "tokens": 3}
+    assert split(given, loss.device) == ({"loss": loss}, {"rate": 0.5, "tokens": 3.0})
 
 
 @pytest.mark.parametrize("compiled", [False, True])
