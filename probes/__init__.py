@@ -8,6 +8,7 @@ from depthscope.probes.magnitude import Magnitude
 from depthscope.probes.outer_state import OuterState
 from depthscope.probes.parameter_gradient import ParameterGradient
 from depthscope.probes.probe import Array, Merge, Probe, Row, Site, SiteKind, totals
+from depthscope.probes.registered import checked_probes, definitions_of, faults_of, registered_probes
 from depthscope.probes.residual_check import MixCheck, ResidualCheck
 from depthscope.probes.token_maps import TokenMaps
 
@@ -28,5 +29,9 @@ __all__ = [
     "Site",
     "SiteKind",
     "TokenMaps",
+    "checked_probes",
+    "definitions_of",
+    "faults_of",
+    "registered_probes",
     "totals",
 ]

@@ -9,8 +9,8 @@ from torch import Tensor
 class Activation:
     """One tensor of shape [..., d] seen at a port, reduced over features once for all who ask.
 
-    Reductions run in `dtype` (fp32 while training, fp64 in a reference), whatever the tensor's own dtype: an fp16
-    norm overflows at 65,504. They are made of the values at the time of asking, so ask before the model can
+    Reductions run in `dtype` whatever the tensor's own, unless that is wider: an fp16 norm overflows at 65,504, and
+    a double tensor is never narrowed. They are made of the values at the time of asking, so ask before the model can
     change the tensor in place.
     """
 
@@ -18,7 +18,7 @@ class Activation:
 
     def __init__(self, tensor: Tensor, dtype: torch.dtype = torch.float32) -> None:
         self.tensor = tensor.detach()
-        self.dtype = dtype
+        self.dtype = torch.float64 if tensor.dtype == torch.float64 else dtype
         self._norm: Tensor | None = None
         self._dots: dict[int, tuple[Activation, Tensor]] = {}
 

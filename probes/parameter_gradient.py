@@ -54,7 +54,9 @@ class ParameterGradient:
         if not present:
             return {}
         gradients = [seen[name].tensor for name in present]
-        norms = dict(zip(present, torch._foreach_norm(gradients, 2, torch.float32), strict=True))
+        double = any(gradient.dtype == torch.float64 for gradient in gradients)
+        wide = torch.float64 if double else torch.float32
+        norms = dict(zip(present, torch._foreach_norm(gradients, 2, wide), strict=True))
         if len(present) < len(self.parameters):
             missing = torch.full_like(norms[present[0]], -1.0)
             return {"norm": torch.stack([norms.get(name, missing) for name in self.parameters])}

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from depthscope.anatomy import Anatomy, inspect_model, unwrap
-from depthscope.probes import Probe
+from depthscope.probes import Probe, checked_probes, registered_probes
 from depthscope.recording import registry
 from depthscope.recording.arming import Arming
 from depthscope.recording.attaching import (
@@ -67,7 +67,8 @@ class Recorder:
         start_step: number of optimizer steps already done.
         every: steps between rows of the fast stream (the slow stream: 100 times that), or a mapping of
             ``fast`` and ``slow`` to a number or a `Schedule`. Step s is due when ``s % every == 0``.
-        probes: instead of the default ones.
+        probes: instead of the default ones and those that installed packages register under the entry point
+            ``depthscope.probes``.
         anatomy: what `inspect_model` returned, when it had to be told something.
         example: arguments of the model's forward (a tensor, a tuple, or a dict of keywords) to find the
             depth axis with, before training. Without it the first training batch is used.
@@ -129,6 +130,8 @@ class Recorder:
             agreement.own = self.path
             if self._ranks is None or self._ranks.writes:
                 refuse_writers(self.path)
+            if probes is None:
+                registered_probes()  # one that can't be loaded is told of now, not at the first forward
                 check_resume(resume, self.path)
             self._probe = _probe_batch(self._inner, probe_batch, probe_every, self._every["slow"])
             shown = probe_batch if example is None else example
@@ -143,7 +146,7 @@ class Recorder:
             tags=tuple(tags),
             mantissa_bits=mantissa_bits,
         )
-        self._probes = probes
+        self._probes = None if probes is None else checked_probes(probes)
         self._session: Session | None = None
         self._arming = Arming(self._inner)
         self._failure: str | None = None
@@ -312,6 +315,16 @@ class Recorder:
     def _note_stopped(self, by: str) -> None:
         if self._session is not None and not self._inert:
             self._session.writer.annotate("stopped", by)
+
+    def watch(self, tell: Callable[[str, int, Mapping[str, Any]], None]) -> None:
+        """Have `tell` called with stream, step and values of every row, in fp64 as it was before storage rounds it.
+
+        It runs on a thread of the recorder's; rows are complete once the recorder is closed. Among several ranks,
+        rank 0 has them. RuntimeError while the depth axis is not known: give `example`.
+        """
+        if self._session is None:
+            raise RuntimeError("rows can be watched once the depth axis is known: give the recorder example=")
+        self._session.watch(tell)
 
     # --- the registry -----------------------------------------------------------------------------------
 

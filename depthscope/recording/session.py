@@ -27,6 +27,9 @@ from depthscope.probes import (
     ParameterGradient,
     Probe,
     ResidualCheck,
+    checked_probes,
+    definitions_of,
+    registered_probes,
 )
 from depthscope.quantities import DepthLayout
 from depthscope.recording import hooks
@@ -47,6 +50,7 @@ from depthscope.recording.shards import local_parameters, stored_parameters
 from depthscope.recording.sites import SILENT_AFTER, STOPPED, Sites
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
+from depthscope.recording.watched import Watched
 from depthscope.store import RunWriter, StreamSpec, holds_rows, jsonable
 
 NO_VALUE = "no value came in the first recorded steps"
@@ -85,7 +89,7 @@ class RunDescription:
 
 
 def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
-    """Return the probes that apply to every design; each finds its own sites."""
+    """Return the probes that apply to every design, and those of installed packages; each finds its own sites."""
     names = tuple(name for name, _ in model.named_parameters())
     places = {name: place for place, name in enumerate(names)}
     groups = {
@@ -93,7 +97,8 @@ def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
         for group, members in parameter_groups(axis, model).items()
     }
     gradients = ParameterGradient(parameters=names, groups=groups)
-    return Magnitude(), FreshShare(), Gradient(), gradients, DepthAttention(), OuterState()
+    own = (Magnitude(), FreshShare(), Gradient(), gradients, DepthAttention(), OuterState())
+    return checked_probes((*own, *registered_probes()))
 
 
 class Session:
@@ -147,11 +152,14 @@ class Session:
         shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
         probe_shapes: dict[str, tuple[int, ...]] = {}
         if probe_batch is not None:
-            spec = probe_stream(specs, maps, probe_batch.schedule.every, probe_batch.positions)
+            spec = probe_stream(specs, shown, maps, probe_batch.schedule.every, probe_batch.positions)
             probe_shapes = {array.name: array.shape for array in spec.arrays}
             specs.append(spec)
         self.recorded = tuple(shapes)
-        self.sites = Sites(self.layout, self.recorded, Causes(axis, model, parameters), steps)
+        known = definitions_of(shown)
+        self.sites = Sites(
+            self.layout, [known[name] for name in shapes], Causes(axis, model, parameters), steps
+        )
         self.link = RankLink(
             ranks, keys, tuple(parameters), description.name, self._absent, self.warnings.append
         )
@@ -193,7 +201,7 @@ class Session:
             widths=tuple(width for each in generations for width in each.widths),
             device_scalars=tuple(on_device),
             host_scalars=on_host,
-            traced=self._ledger.accumulators if traced else (),
+            traced=self._ledger.accumulators if traced else None,
             low_precision=observer.low_precision or arming.low_precision,
         )
         scalars = [tensor for each in generations for tensor in each.scalars]
@@ -230,6 +238,10 @@ class Session:
         )
         self._submit(packet, [], list(on_device.values()))
 
+    def watch(self, tell: Callable[[str, int, Mapping[str, Any]], None]) -> None:
+        """Tell of every row as it is before storage rounds it: stream, step and values."""
+        self._assemble.sink = Watched(self.writer, tell)
+
     def forward_failed(self) -> None:
         """Forget what compiled code added up: part of it belongs to a forward that did not end."""
         if self.observer.arming.traced:
@@ -251,7 +263,8 @@ class Session:
         parts = [torch.stack(tuple(scalars))] if scalars else []
         for tensor in more:
             device = parts[0].device if parts else tensor.device
-            parts.append(tensor.detach().to(device, torch.float32).reshape(-1))
+            wide = torch.promote_types(tensor.dtype, torch.float32)
+            parts.append(tensor.detach().to(device, wide).reshape(-1))
         self.handover.submit(packet, torch.cat(parts) if parts else torch.empty(0))
 
     def stop(self, reason: str) -> None:
@@ -294,7 +307,7 @@ class Session:
             self._assemble(*expand(packet, flat))
             if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
-                if self._rows == 1 and not self.sites.any("write"):
+                if self._rows == 1 and self.sites.blind:
                     self.warnings.append(NOTHING_SEEN)
                 if self._rows == SILENT_AFTER:
                     self._name_empty_quantities()

@@ -148,11 +148,13 @@ def holders(keys: Keys, rank: int) -> list[int]:
 
 
 def contribution(gradients: Mapping[str, Tensor], held_by: Mapping[str, int]) -> Tensor:
-    """Return the L2 norm of this rank's gradients, 0-dim fp32, such that the squares of all ranks add up.
+    """Return the L2 norm of this rank's gradients, 0-dim, such that the squares of all ranks add up.
 
     `held_by` is the number of ranks that hold the same part of each.
     """
-    norms = torch.stack(torch._foreach_norm(list(gradients.values()), 2, torch.float32))
+    double = any(gradient.dtype == torch.float64 for gradient in gradients.values())
+    wide = torch.float64 if double else torch.float32
+    norms = torch.stack(torch._foreach_norm(list(gradients.values()), 2, wide))
     weights = [held_by.get(name, 1) ** -0.5 for name in gradients]
     if any(weight != 1 for weight in weights):
         norms = norms * torch.tensor(weights).to(norms.device, non_blocking=True)
