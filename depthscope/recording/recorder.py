@@ -149,6 +149,7 @@ class Recorder:
         self._probes = None if probes is None else checked_probes(probes)
         self._session: Session | None = None
         self._arming = Arming(self._inner)
+        self._tell: Callable[[str, int, Mapping[str, Any]], None] | None = None
         self._failure: str | None = None
         self._inert = False
         self._notices = Notices()
@@ -320,11 +321,16 @@ class Recorder:
         """Have `tell` called with stream, step and values of every row, in fp64 as it was before storage rounds it.
 
         It runs on a thread of the recorder's; rows are complete once the recorder is closed. Among several ranks,
-        rank 0 has them. RuntimeError while the depth axis is not known: give `example`.
+        rank 0 has them.
         """
-        if self._session is None:
-            raise RuntimeError("rows can be watched once the depth axis is known: give the recorder example=")
-        self._session.watch(tell)
+        self._tell = tell
+        if self._session is not None:
+            self._session.watch(tell)
+
+    @property
+    def anatomy(self) -> Anatomy:
+        """Where the depth axis is; settled once a training forward, or an example, was seen."""
+        return self._anatomy
 
     # --- the registry -----------------------------------------------------------------------------------
 
@@ -351,6 +357,8 @@ class Recorder:
             self._ranks,
             self._probe,
         )
+        if self._tell is not None:
+            self._session.watch(self._tell)
         close_at_exit(self)
 
     def _armed(self, stream: str) -> bool:

@@ -202,7 +202,7 @@ class Session:
             device_scalars=tuple(on_device),
             host_scalars=on_host,
             traced=self._ledger.accumulators if traced else None,
-            low_precision=observer.low_precision or arming.low_precision,
+            low_precision=self.low_precision,
         )
         scalars = [tensor for each in generations for tensor in each.scalars]
         vectors = [tensor for each in generations for tensor in each.vectors]
@@ -237,6 +237,11 @@ class Session:
             stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
         )
         self._submit(packet, [], list(on_device.values()))
+
+    @property
+    def low_precision(self) -> bool:
+        """Whether some port showed an fp16 or bf16 tensor."""
+        return self.observer.low_precision or self.observer.arming.low_precision
 
     def watch(self, tell: Callable[[str, int, Mapping[str, Any]], None]) -> None:
         """Tell of every row as it is before storage rounds it: stream, step and values."""

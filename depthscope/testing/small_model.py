@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,7 +19,7 @@ from depthscope.marks import DepthAxis
 from depthscope.models import Decoder, DecoderConfig, residual_from_string
 from depthscope.probes import Probe
 from depthscope.quantities import DepthLayout
-from depthscope.recording import Recorder, Rows
+from depthscope.recording import Recorder, Rows, strictly
 
 DESIGNS = ("prenorm", "block-attnres:S=2", "hires:B=2,n=2")
 """One stream, depth mixers, a wide outer state."""
@@ -94,7 +92,7 @@ def record_step(
     optimizer.zero_grad()  # a step before may have failed half way
     rows = Rows()
     size = _ROWS // parts
-    with TemporaryDirectory() as folder, _strictly(), warnings.catch_warnings():
+    with TemporaryDirectory() as folder, strictly(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a probe leaves out is told by the check
         path = Path(folder) / "run"
         every = {"fast": 1, "slow": 1}
@@ -111,18 +109,3 @@ def record_step(
         session = recorder._session
         assert session is not None, "the model describes itself"
     return RecordedStep(values=rows.values, layout=session.layout, loss=total)
-
-
-@contextmanager
-def _strictly() -> Iterator[None]:
-    """Have a probe's error raised, and not made a warning."""
-    name = "DEPTHSCOPE_STRICT"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
