@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import os
 import sys
@@ -55,6 +56,19 @@ def run(arguments: argparse.Namespace) -> int:
 def _verify(target: str, tolerance: float | None) -> int:
     import torch.distributed as dist
 
+    code = _verified(target, tolerance)
+    if dist.is_available() and dist.is_initialized():
+        told: list[Any] = [code]
+        dist.broadcast_object_list(told)
+        # A model that is still there would outlive the threads of the groups that it holds, and abort the process.
+        gc.collect()
+        dist.barrier()
+        dist.destroy_process_group()
+        code = int(told[0])
+    return code
+
+
+def _verified(target: str, tolerance: float | None) -> int:
     from depthscope.anatomy import AnatomyError
     from depthscope.testing import SetupError, setup_of, verify_step
 
@@ -77,16 +91,10 @@ def _verify(target: str, tolerance: float | None) -> int:
             about = "no depth axis was found: " if isinstance(cause, AnatomyError) else ""
             raise CliError(f"doctor --verify {target!r}: {about}{cause}") from None
         raise
-    code = 0
-    if result is not None:
-        code = 0 if result.ok else WRONG
-        _print(target, result, hints)
-    if dist.is_available() and dist.is_initialized():
-        told: list[Any] = [code]
-        dist.broadcast_object_list(told)
-        dist.destroy_process_group()
-        code = int(told[0])
-    return code
+    if result is None:
+        return 0
+    _print(target, result, hints)
+    return 0 if result.ok else WRONG
 
 
 def _print(target: str, result: Verification, hints: list[str]) -> None:
