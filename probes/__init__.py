@@ -19,6 +19,7 @@ from depthscope.probes.probe import (
     sum_over_tokens,
     totals,
 )
+from depthscope.probes.registered import checked_probes, definitions_of, faults_of, registered_probes
 from depthscope.probes.residual_check import MixCheck, ResidualCheck
 from depthscope.probes.token_maps import TokenMaps
 
@@ -41,8 +42,12 @@ __all__ = [
     "SiteKind",
     "TokenMaps",
     "Totals",
+    "checked_probes",
+    "definitions_of",
+    "faults_of",
     "l2_norms",
     "largest_entry",
+    "registered_probes",
     "sum_over_tokens",
     "totals",
 ]

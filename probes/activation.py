@@ -9,8 +9,8 @@ from torch import Tensor
 class Activation:
     """One tensor of shape [..., d] seen at a port, reduced over features once for all who ask.
 
-    Reductions run in `dtype` (fp32 while training, fp64 in a reference), whatever the tensor's own dtype: an fp16
-    norm overflows at 65,504. They are made of the values at the time of asking, so ask before the model can
+    Reductions run in `dtype` whatever the tensor's own, unless that is wider: an fp16 norm overflows at 65,504, and
+    a double tensor is never narrowed. They are made of the values at the time of asking, so ask before the model can
     change the tensor in place.
     """
 
@@ -22,7 +22,7 @@ class Activation:
         """`counted` [tokens], bool: which positions count; None: all."""
         dense = _rows(tensor) if tensor.is_nested else tensor
         self.tensor = dense.detach() if dense.requires_grad else dense
-        self.dtype = dtype
+        self.dtype = torch.float64 if tensor.dtype == torch.float64 else dtype
         self.counted = counted
         self._norm: Tensor | None = None
         self._square: Tensor | None = None

@@ -25,15 +25,16 @@ _LARGE = 2**19
 
 
 def l2_norms(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return the L2 norm of each, 0-dim fp32, whatever its dtype."""
+    """Return the L2 norm of each, 0-dim: fp32 whatever the dtype, fp64 for all where one of them is."""
+    wide = torch.float64 if any(tensor.dtype == torch.float64 for tensor in tensors) else torch.float32
     # On a CPU torch adds a whole tensor up in a few lanes: 6.5e-4 off for a normal 4096 x 4096. By rows it is 1e-7.
     parts = [
-        torch.linalg.vector_norm(tensor, dim=-1, dtype=torch.float32)
+        torch.linalg.vector_norm(tensor, dim=-1, dtype=wide)
         if tensor.dim() > 1 and tensor.numel() > _LARGE and tensor.device.type == "cpu"
         else tensor
         for tensor in tensors
     ]
-    return list(torch._foreach_norm(parts, 2, torch.float32))
+    return list(torch._foreach_norm(parts, 2, wide))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from depthscope.probes import Array, ParameterGradient, Probe, Row
+from depthscope.probes import Array, ParameterGradient, Probe, Row, definitions_of
 from depthscope.quantities import QUANTITIES, DepthLayout
 from depthscope.recording.identities import mix_gap, write_gap
 from depthscope.recording.merge import MergePlan, by_probe, positions_of
@@ -53,6 +53,7 @@ class Assembler:
         self._withdraw, self._sites, self._gather = withdraw, sites, gather
         self._masked: Callable[[int], None] | None = masked
         self.probe_shapes = probe_shapes
+        self._known = definitions_of(probes)
         self.present: set[str] = set()
         """Arrays that have had a value, be it an infinite one."""
         self.calls: Array = np.ones(layout.layers)
@@ -83,7 +84,7 @@ class Assembler:
                 widths=widths,
                 known=known,
                 low_precision=packet.low_precision,
-                traced=bool(packet.traced),
+                traced=packet.traced is not None,
             )
             row = own if of_batch else self._gather(own)
             if row is None:
@@ -109,7 +110,7 @@ class Assembler:
             row: dict[str, Any] = {
                 name: value if value.shape == self.shapes[name] else np.broadcast_to(value, self.shapes[name])
                 for name, value in values.items()
-                if name in self.shapes and QUANTITIES[name].stream == stream
+                if name in self.shapes and self._known[name].stream == stream
             }
             if stream == "fast":
                 row |= _whole_model(merged.known, values)
@@ -193,7 +194,7 @@ class Assembler:
             self._withdraw(f"{axis} {position + 1} ({name})", reason)
 
     def _kept(self, name: str, value: Array) -> Array:
-        dims = QUANTITIES[name].dims if name in QUANTITIES else ("target",)  # single tokens' maps
+        dims = self._known[name].dims if name in self._known else ("target",)  # single tokens' maps
         axis = dims[0] if dims else ""
         withdrawn = self._withdrawn.get(axis)
         if withdrawn is None or not withdrawn.any() or name in ("param_grad_norm", "mixer_grad_norm"):

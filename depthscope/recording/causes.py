@@ -49,7 +49,7 @@ class Causes:
             return NEVER_CALLED
         if self._now(port.module) is not self._modules[port.module]:
             return REPLACED
-        if not sites.any("write") or self._compiled(port.module, sites):
+        if sites.blind or self._compiled(port.module, sites):
             return COMPILED
         if kind not in ("write", "read", "state") or not sites.graded:
             return NEVER_CALLED

@@ -23,8 +23,8 @@ class Packet:
     device_scalars: tuple[str, ...] = ()
     """Names of values that stayed on the device until now: loss, loss_scale, metrics."""
     host_scalars: Mapping[str, float]
-    traced: tuple[Accumulator, ...] = ()
-    """What compiled code added up: its numbers end the vector, each accumulator's sums and maxima, then two counts."""
+    traced: tuple[Accumulator, ...] | None = None
+    """What compiled code added up, when some ran: its numbers end the vector, each accumulator's sums and maxima, then two counts."""
     low_precision: bool = False
     """Some activation was fp16 or bf16: checks of identities get the wider tolerance."""
     stopped: str = ""

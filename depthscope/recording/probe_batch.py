@@ -9,7 +9,7 @@ from torch import nn
 
 from depthscope.anatomy import AnatomyError, call_arguments, untouched
 from depthscope.probes import Probe, TokenMaps
-from depthscope.quantities import QUANTITIES, DepthLayout
+from depthscope.quantities import DepthLayout
 from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.shards import reshard
@@ -27,6 +27,8 @@ _BY_TOKEN = {
         "alpha_i <v_i, h_l> / ||h_l||^2",
     ),
 }
+_OTHER_SITES = frozenset({"write_gradient", "read_gradient", "parameters", "query", "gates"})
+"""Sites that no forward passes."""
 _OF_PARAMETERS = frozenset({"query_norm", "interface_gate"})
 """Forward quantities that no batch has a part in."""
 
@@ -98,10 +100,11 @@ def token_maps(layout: DepthLayout, positions: int) -> tuple[Probe, ...]:
 
 
 def probe_stream(
-    streams: Sequence[StreamSpec], maps: Sequence[Probe], every: int, positions: int
+    streams: Sequence[StreamSpec], probes: Sequence[Probe], maps: Sequence[Probe], every: int, positions: int
 ) -> StreamSpec:
     """Return the stream of the batch: what a forward shows of the arrays of the other streams, and the token maps."""
     noted: Mapping[str, Any] = {"batch": "probe", "mode": "evaluation", "batch_tokens": positions}
+    shown = shown_by_forward(probes)
     arrays = [
         ArraySpec(
             name=array.name,
@@ -113,7 +116,7 @@ def probe_stream(
         )
         for stream in streams
         for array in stream.arrays
-        if shown_by_forward(array.name)
+        if array.name in shown
     ]
     coordinates: tuple[Coordinate, ...] = ()
     for probe in maps:
@@ -133,9 +136,7 @@ def probe_stream(
     return StreamSpec(name=PROBE, arrays=tuple(arrays), coordinates=coordinates, every=every)
 
 
-def shown_by_forward(name: str) -> bool:
-    """Whether a forward alone gives the quantity."""
-    known = QUANTITIES.get(name)
-    if known is None or name in _OF_PARAMETERS or known.reach in ("given", "step"):
-        return False
-    return not name.startswith("grad_") and not name.endswith("_grad_norm")
+def shown_by_forward(probes: Sequence[Probe]) -> set[str]:
+    """Return the quantities that a forward alone gives."""
+    looking = [probe for probe in probes if set(probe.sites) - _OTHER_SITES]
+    return {name for probe in looking for name in probe.quantities} - _OF_PARAMETERS

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from depthscope.anatomy import Anatomy, inspect_model, unwrap
-from depthscope.probes import Probe
+from depthscope.probes import Probe, checked_probes, registered_probes
 from depthscope.recording import registry
 from depthscope.recording.arming import Arming
 from depthscope.recording.attaching import (
@@ -69,7 +69,8 @@ class Recorder:
         start_step: number of optimizer steps already done.
         every: steps between rows of the fast stream (the slow stream: 100 times that), or a mapping of
             ``fast`` and ``slow`` to a number or a `Schedule`. Step s is due when ``s % every == 0``.
-        probes: instead of the default ones.
+        probes: instead of the default ones and those that installed packages register under the entry point
+            ``depthscope.probes``.
         anatomy: what `inspect_model` returned, when it had to be told something.
         example: arguments of the model's forward (a tensor, a tuple, or a dict of keywords) to find the
             depth axis with, before training. Without it the first training batch is used.
@@ -131,6 +132,8 @@ class Recorder:
             agreement.own = self.path
             if self._ranks is None or self._ranks.writes:
                 refuse_writers(self.path)
+            if probes is None:
+                registered_probes()  # one that can't be loaded is told of now, not at the first forward
                 check_resume(resume, self.path)
             self._probe = _probe_batch(self._inner, probe_batch, probe_every, self._every["slow"])
             shown = probe_batch if example is None else example
@@ -145,9 +148,10 @@ class Recorder:
             tags=tuple(tags),
             mantissa_bits=mantissa_bits,
         )
-        self._probes = probes
+        self._probes = None if probes is None else checked_probes(probes)
         self._session: Session | None = None
         self._arming = Arming(self._inner)
+        self._tell: Callable[[str, int, Mapping[str, Any]], None] | None = None
         self._failure: str | None = None
         self._inert = False
         self._notices = Notices()
@@ -347,6 +351,21 @@ class Recorder:
         if self._session is not None and not self._inert:
             self._session.writer.annotate("stopped", by)
 
+    def watch(self, tell: Callable[[str, int, Mapping[str, Any]], None]) -> None:
+        """Have `tell` called with stream, step and values of every row, in fp64 as it was before storage rounds it.
+
+        It runs on a thread of the recorder's; rows are complete once the recorder is closed. Among several ranks,
+        rank 0 has them.
+        """
+        self._tell = tell
+        if self._session is not None:
+            self._session.watch(tell)
+
+    @property
+    def anatomy(self) -> Anatomy:
+        """Where the depth axis is; settled once a training forward, or an example, was seen."""
+        return self._anatomy
+
     # --- the registry -----------------------------------------------------------------------------------
 
     def records(self, model: nn.Module) -> bool:
@@ -372,6 +391,8 @@ class Recorder:
             self._ranks,
             self._probe,
         )
+        if self._tell is not None:
+            self._session.watch(self._tell)
         close_at_exit(self)
 
     def _armed(self, stream: str) -> bool:

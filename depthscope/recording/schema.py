@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from depthscope.probes import Gradient, Probe
-from depthscope.quantities import QUANTITIES, DepthLayout, Mask, Quantity, reachable
+from depthscope.probes import Gradient, Probe, definitions_of
+from depthscope.quantities import DepthLayout, Mask, Quantity, reachable
 from depthscope.store import ArraySpec, StreamSpec
 
 NAMED_BY_THE_USER = ("metrics", "evaluation")
@@ -53,11 +53,12 @@ def _sizes(layout: DepthLayout) -> dict[str, int]:
 
 def absent(probes: Sequence[Probe], layout: DepthLayout) -> dict[str, str]:
     """Return, for each quantity that the probes know but this model can't have, the reason."""
+    known = definitions_of(probes)
     return {
-        name: absence(QUANTITIES[name])
+        name: absence(known[name])
         for probe in probes
         for name in probe.quantities
-        if not _any(reachable(QUANTITIES[name], layout))
+        if not _any(reachable(known[name], layout))
     }
 
 
@@ -79,7 +80,7 @@ def streams(
     for stream in every:
         recorded = [
             quantity
-            for quantity in QUANTITIES.values()
+            for quantity in definitions_of(probes).values()
             if quantity.stream == stream
             and not quantity.derived
             and quantity.name not in missing

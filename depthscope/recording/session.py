@@ -28,6 +28,9 @@ from depthscope.probes import (
     ParameterGradient,
     Probe,
     ResidualCheck,
+    checked_probes,
+    definitions_of,
+    registered_probes,
 )
 from depthscope.quantities import DepthLayout
 from depthscope.recording import hooks
@@ -49,6 +52,7 @@ from depthscope.recording.shards import local_parameters, stored_parameters
 from depthscope.recording.sites import SILENT_AFTER, STOPPED, Sites
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
+from depthscope.recording.watched import Watched
 from depthscope.store import (
     RunWriter,
     StreamSpec,
@@ -102,7 +106,7 @@ class RunDescription:
 
 
 def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
-    """Return the probes that apply to every design; each finds its own sites."""
+    """Return the probes that apply to every design, and those of installed packages; each finds its own sites."""
     names = tuple(name for name, _ in model.named_parameters())
     places = {name: place for place, name in enumerate(names)}
     groups = {
@@ -110,7 +114,8 @@ def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
         for group, members in parameter_groups(axis, model).items()
     }
     gradients = ParameterGradient(parameters=names, groups=groups)
-    return Magnitude(), FreshShare(), Gradient(), gradients, DepthAttention(), OuterState()
+    own = (Magnitude(), FreshShare(), Gradient(), gradients, DepthAttention(), OuterState())
+    return checked_probes((*own, *registered_probes()))
 
 
 class Session:
@@ -166,11 +171,14 @@ class Session:
         shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
         probe_shapes: dict[str, tuple[int, ...]] = {}
         if probe_batch is not None:
-            spec = probe_stream(specs, maps, probe_batch.schedule.every, probe_batch.positions)
+            spec = probe_stream(specs, shown, maps, probe_batch.schedule.every, probe_batch.positions)
             probe_shapes = {array.name: array.shape for array in spec.arrays}
             specs.append(spec)
         self.recorded = tuple(shapes)
-        self.sites = Sites(self.layout, self.recorded, Causes(axis, model, parameters), steps)
+        definitions = definitions_of(shown)
+        self.sites = Sites(
+            self.layout, [definitions[name] for name in shapes], Causes(axis, model, parameters), steps
+        )
         self._group_reasons = GroupReasons(axis, model)
         self.missing |= known(self._group_reasons.empty | self._group_reasons.news(), self.recorded)
         self.link = RankLink(
@@ -222,8 +230,8 @@ class Session:
             widths=tuple(chain.from_iterable(each.widths for each in generations)),
             device_scalars=tuple(on_device),
             host_scalars=on_host,
-            traced=self._ledger.accumulators if traced else (),
-            low_precision=observer.low_precision or arming.low_precision,
+            traced=self._ledger.accumulators if traced else None,
+            low_precision=self.low_precision,
         )
         self._note_misfits()
         scalars = list(chain.from_iterable(each.scalars for each in generations))
@@ -265,6 +273,15 @@ class Session:
         if self._ledger.follow():
             self.warnings.append(MOVED)
 
+    @property
+    def low_precision(self) -> bool:
+        """Whether some port showed an fp16 or bf16 tensor."""
+        return self.observer.low_precision or self.observer.arming.low_precision
+
+    def watch(self, tell: Callable[[str, int, Mapping[str, Any]], None]) -> None:
+        """Tell of every row as it is before storage rounds it: stream, step and values."""
+        self._assemble.sink = Watched(self.writer, tell)
+
     def forward_failed(self) -> None:
         """Forget what compiled code added up: part of it belongs to a forward that did not end."""
         if self.observer.arming.traced:
@@ -285,7 +302,9 @@ class Session:
         """Pack the numbers into one vector on their device and hand it over; nothing waits."""
         parts = [*scalars]
         device = next((tensor.device for tensor in (*scalars, *more)), None)
-        parts += [tensor.detach().to(device, torch.float32).reshape(-1) for tensor in more]
+        for tensor in more:
+            wide = torch.promote_types(tensor.dtype, torch.float32)
+            parts.append(tensor.detach().to(device, wide).reshape(-1))
         self.handover.submit(packet, torch.cat(parts) if parts else torch.empty(0))
 
     def stop(self, reason: str) -> None:
@@ -330,7 +349,7 @@ class Session:
                 self._rows += 1
                 self._say_missing(known(self._group_reasons.news(), self.recorded))
                 if self._rows == 1:
-                    if not (self._misfits or self.sites.any("write")):
+                    if not self._misfits and self.sites.blind:
                         self.warnings.append(NOTHING_SEEN)
                     self._note_repeated_calls()
                 if self._rows == SILENT_AFTER:

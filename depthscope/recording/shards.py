@@ -149,7 +149,7 @@ def holders(keys: Keys, rank: int) -> list[int]:
 
 
 def contribution(gradients: Mapping[str, Tensor], held_by: Mapping[str, int]) -> Tensor:
-    """Return the L2 norm of this rank's gradients, 0-dim fp32, such that the squares of all ranks add up.
+    """Return the L2 norm of this rank's gradients, 0-dim, such that the squares of all ranks add up.
 
     `held_by` is the number of ranks that hold the same part of each.
     """

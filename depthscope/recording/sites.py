@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from depthscope.probes import Array
-from depthscope.quantities import QUANTITIES, DepthLayout, Quantity, reachable
+from depthscope.quantities import DepthLayout, Quantity, reachable
 from depthscope.recording.schema import absence
 from depthscope.recording.site_lines import SiteLine, grouped, where
 
@@ -31,6 +31,7 @@ _KINDS = {
     "final read": "final_read",
 }
 """Kinds of the report, each with the probes' kind whose tokens tell that it fired."""
+_ON_DEPTH = ("write", "read", "state", "mixer", "outer state")
 _PARTLY = {"target_of_two": "it has one source only"}
 """Why one entry of a quantity can lack a value that others of the same model have."""
 STOPPED = (
@@ -54,7 +55,7 @@ class Sites:
     def __init__(
         self,
         layout: DepthLayout,
-        recorded: Iterable[str],
+        recorded: Iterable[Quantity],
         cause: Callable[[Place, Sites], str],
         every: Mapping[str, int],
     ) -> None:
@@ -62,9 +63,9 @@ class Sites:
         self.layout, self._cause, self._every = layout, cause, every
         self.quantities: dict[str, list[Quantity]] = {}
         """By kind of site."""
-        for name in recorded:
-            if kind := kind_of(QUANTITIES[name]):
-                self.quantities.setdefault(kind, []).append(QUANTITIES[name])
+        for quantity in recorded:
+            if kind := kind_of(quantity):
+                self.quantities.setdefault(kind, []).append(quantity)
         self.rows = {"fast": 0, "slow": 0}
         self._valued: dict[str, Mask] = {
             quantity.name: np.zeros(len(self._reach(quantity)), dtype=bool)
@@ -130,14 +131,22 @@ class Sites:
     def fired(self, kind: str, position: int) -> bool:
         """Whether anything came from a place."""
         tokens = self._tokens.get(kind)
-        passed = tokens is not None and bool(tokens[position] > 0)
-        if tokens is not None and kind != "read":
-            return passed
-        return passed or any(self._valued[each.name][position] for each in self.quantities.get(kind, ()))
+        if tokens is not None and tokens[position] > 0:
+            return True
+        return any(
+            self._valued[each.name][position]
+            for each in self.quantities.get(kind, ())
+            if _tells(kind, each.name)
+        )
 
     def any(self, kind: str) -> bool:
         """Whether anything came from any place of a kind."""
         return kind in self.quantities and any(map(partial(self.fired, kind), range(self._size(kind))))
+
+    @property
+    def blind(self) -> bool:
+        """Whether writes are looked at, and nothing came from any sublayer, mixer or outer block."""
+        return "write" in self.quantities and not any(map(self.any, _ON_DEPTH))
 
     def called(self, place: Place) -> str:
         """Return the words for a place: ``write of layer 3 (layers.2)``."""
@@ -227,6 +236,12 @@ class Sites:
     def _names(self, kind: str) -> tuple[str, ...]:
         axes = {"layer": self.layout.layer_names, "target": self.layout.target_names}
         return axes.get(self._axis(kind), ())
+
+
+def _tells(kind: str, name: str) -> bool:
+    """Whether a value of a quantity says that its site fired: parameters have values anyway, and the gradient of a
+    write is often seen as that of the next read."""
+    return name not in ("query_norm", "interface_gate") and (kind == "read" or not name.startswith("grad_w"))
 
 
 def kind_of(quantity: Quantity) -> str:

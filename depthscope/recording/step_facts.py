@@ -28,7 +28,9 @@ class StepFacts:
     def __init__(
         self, optimizers: OptimizerReader, scaler: Scaler | None, clock: Clock, notices: Notices
     ) -> None:
-        self._optimizers, self._scaler, self._clock, self._notices = optimizers, scaler, clock, notices
+        self._optimizers, self._clock, self._notices = optimizers, clock, notices
+        self.scaler = scaler
+        """Given, or found where it steps the optimizer."""
         self._loss_scale: Tensor | float | None = None
         self._scale_before = _scale_of(scaler)
         """As the step began: compiled code does not say when a forward ends."""
@@ -40,12 +42,12 @@ class StepFacts:
     def forget(self) -> None:
         """Start the next step."""
         self._norm_before = self._loss_scale = None
-        self._scale_before = _scale_of(self._scaler)
+        self._scale_before = _scale_of(self.scaler)
         self._norm_facts = {}
 
     def note_scale(self) -> None:
         """Note the loss scale. At a forward's end: after a skipped step update() has halved it before the row is made."""
-        self._loss_scale = _scale_of(self._scaler)
+        self._loss_scale = _scale_of(self.scaler)
 
     def note_norm(self, link: RankLink) -> None:
         """Note the global norm of the gradients as they stand."""
@@ -64,14 +66,14 @@ class StepFacts:
     ) -> dict[str, Value | None]:
         """Return the facts of the step that ends, which began to be recorded at `started`; None: not known."""
         reader = self._optimizers
-        if self._scaler is None and reader.scaler is not None:
-            self._scaler = reader.scaler
+        if self.scaler is None and reader.scaler is not None:
+            self.scaler = reader.scaler
             self._loss_scale = _scale_of(reader.scaler)
         if grad_norm is not None:
             self._norm_before, self._norm_facts = grad_norm, norm_share(grad_norm)
             if isinstance(grad_norm, Tensor):
                 self._norm_before = local(grad_norm)
-        skipped = None if self._scaler is None or not reader.optimizers else reader.skipped
+        skipped = None if self.scaler is None or not reader.optimizers else reader.skipped
         on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         return {
             "loss": loss,
@@ -95,7 +97,7 @@ class StepFacts:
         withheld = (
             bool(reader.optimizers)
             and not reader.stepped
-            and self._scaler is None
+            and self.scaler is None
             and self._clock.forwards > 0
         )
         if withheld:

@@ -39,13 +39,15 @@ def launch(world: int, scenarios: list[str], folder: Path) -> None:
     torchrun(world, "-m", "tests.ranks.on_ranks", str(folder), *scenarios)
 
 
-def torchrun(world: int, *command: str) -> None:
+def torchrun(world: int, *command: str, code: int = 0) -> str:
+    """Run a command on `world` ranks; return what they printed, once torchrun has ended with `code`."""
     launcher = _start(
         *("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}", *command),
         environment=ENVIRONMENT,
     )
     printed = _wait_for(launcher, str(command))
-    assert launcher.returncode == 0, printed[-6000:]
+    assert launcher.returncode == code, printed[-6000:]
+    return printed
 
 
 def launch_without_watch(world: int, scenario: str, folder: Path) -> list[int]:
