@@ -119,7 +119,13 @@ class Observer:
             if sublayer.additive and sublayer.state is not None and sublayer.state == following.read
         }
         """Layers whose state is the very tensor that the next one reads: dL/df_l = dL/ds_l = dL/dh_{l+1}."""
+        self._aside = False
         self.forget()
+
+    @property
+    def in_step(self) -> bool:
+        """A recorded forward of the step is under way, or was when it was interrupted."""
+        return self.live and not self._aside
 
     @property
     def watching(self) -> bool:
@@ -178,10 +184,11 @@ class Observer:
         kept = self.generations, self.streams, self.live, self.checking, self.low_precision
         generation = Generation()
         self.generations, self.streams, self.live, self.checking = [generation], streams, True, False
-        self.low_precision = False
+        self.low_precision, self._aside = False, True
         try:
             yield generation
         finally:
+            self._aside = False
             generation.low_precision = self.low_precision
             self.generations, self.streams, self.live, self.checking, self.low_precision = kept
             self.forget()

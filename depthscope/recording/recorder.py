@@ -425,7 +425,7 @@ class Recorder:
 
     def _forget_interrupted(self) -> None:
         """Close a forward that never ended: torch calls no hook when Ctrl-C stops it."""
-        if self._session is not None and self._session.observer.live and not self._inert:
+        if self._session is not None and self._session.observer.in_step and not self._inert:
             self._forward_completed = False
             self._guarded(self._end_forward)
 
@@ -446,7 +446,7 @@ class Recorder:
             self._arming.gate.fill_(1.0)
 
     def _end_forward(self) -> None:
-        if self._session is None or not self._session.observer.live:
+        if self._session is None or not self._session.observer.in_step:
             return
         self._session.observer.end_forward(completed=self._forward_completed)
         self._arming.gate.zero_()
