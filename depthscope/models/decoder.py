@@ -97,6 +97,7 @@ class Decoder(nn.Module):
             write=residual.write_port(layer),
             state=residual.state_port(layer),
             additive=residual.additive(layer),
+            summed=residual.summed(layer),
             fresh=residual.fresh(layer),
             parameters=(f"layers.{layer}",),
         )

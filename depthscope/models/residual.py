@@ -86,6 +86,10 @@ class Residual(nn.Module):
         """Return whether s_l = h_l + f_l."""
         return True
 
+    def summed(self, layer: int) -> bool:
+        """Return whether s_l = something + f_l, so that dL/ds_l = dL/df_l."""
+        return True
+
     def fresh(self, layer: int) -> Literal["state", "mixer"] | None:
         """Return how the next read holds f_l; see `marks.Sublayer`."""
         return "state"

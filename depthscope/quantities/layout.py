@@ -42,6 +42,8 @@ class DepthLayout:
     """For each target, the column that holds the unfinished sum of its block; -1 for none."""
     outer_blocks: int = 0
     outer_width: int = 0
+    summed: tuple[bool, ...] = ()
+    """s_l = something + f_l, so that dL/ds_l = dL/df_l; empty in runs written before it was known: everywhere."""
 
     @property
     def layers(self) -> int:

@@ -125,7 +125,9 @@ class TracePlan:
                 reads[Port(module=mixers[layer].module, side="output")] = layer
             elif layer in starts:
                 reads[starts[layer].read] = layer
-            elif layer == 1 and self._axis.embedding is not None and not self._axis.outer:
+            elif sublayer.read.side == "output":
+                reads[sublayer.read] = layer
+            elif layer == 1 and self._axis.embedding is not None and self._axis.reads_the_embedding:
                 reads[self._axis.embedding] = layer
         for port, layer in reads.items():
             self._tap(port, Site(kind="read_gradient", position=layer - 1))

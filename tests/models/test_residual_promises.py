@@ -11,16 +11,7 @@ import torch
 
 from depthscope.marks import Tape
 from depthscope.models import Decoder, residual_from_string
-
-DESIGNS = [
-    "prenorm",
-    "full-attnres",
-    "block-attnres:S=3",
-    "block-attnres:boundaries=1+4",
-    "hires:n=2,B=4",
-    "hires:n=0.75,B=2,phi=increment,gate=none",
-]
-every_design = pytest.mark.parametrize("design", DESIGNS)
+from tests.models.every import every_design
 
 
 def flatten(state):
