@@ -8,6 +8,7 @@ from typing import Any
 
 from depthscope.models.attnres import BlockAttnRes, FullAttnRes
 from depthscope.models.config import DecoderConfig
+from depthscope.models.delta_attnres import DeltaAttnRes
 from depthscope.models.mixer import MixerOptions
 from depthscope.models.option import Design, Option, choice, numbers, switch
 from depthscope.models.residual import Residual
@@ -50,6 +51,10 @@ def _block(config: DecoderConfig, **options: Any) -> Residual:
     return BlockAttnRes(config, **_six_unless_given(_with_mixer(options)))
 
 
+def _delta(config: DecoderConfig, **options: Any) -> Residual:
+    return DeltaAttnRes(config, **(options or {"block_size": 1}))
+
+
 def _two_phase(config: DecoderConfig, **options: Any) -> Residual:
     return TwoPhaseAttnRes(config, **_six_unless_given(options))
 
@@ -60,6 +65,14 @@ FULL_ATTNRES = Design(
     build=_full,
     options=_VARIANTS,
     example="full-attnres:window=8",
+)
+
+DELTA_ATTNRES = Design(
+    name=DeltaAttnRes.name,
+    label=DeltaAttnRes.label,
+    build=_delta,
+    options=_BLOCKS,
+    example="delta-attnres:S=1",
 )
 
 TWO_PHASE_ATTNRES = Design(

@@ -39,8 +39,9 @@ class DeepNorm(PostNorm):
             sublayer.qkv.weight.chunk(3)[2].mul_(self.beta)
             sublayer.out.weight.mul_(self.beta)
             return
-        for matrix in sublayer.parameters():
-            matrix.mul_(self.beta)
+        for name, matrix in sublayer.named_parameters():
+            if name != "router.weight":
+                matrix.mul_(self.beta)
 
 
 DEEPNORM = Design(name=DeepNorm.name, label=DeepNorm.label, build=DeepNorm, example="deepnorm")

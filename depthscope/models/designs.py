@@ -7,20 +7,24 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
-from depthscope.models.attnres_typed import BLOCK_ATTNRES, FULL_ATTNRES, TWO_PHASE_ATTNRES
+from depthscope.models.altup import ALTUP
+from depthscope.models.attnres_typed import BLOCK_ATTNRES, DELTA_ATTNRES, FULL_ATTNRES, TWO_PHASE_ATTNRES
 from depthscope.models.config import DecoderConfig
 from depthscope.models.deepnorm import DEEPNORM
 from depthscope.models.denseformer import DENSEFORMER
 from depthscope.models.highway import HIGHWAY
 from depthscope.models.hires import HIRES
+from depthscope.models.hyper_connections import HYPER_CONNECTIONS
 from depthscope.models.layerscale import LAYERSCALE
 from depthscope.models.lns import LAYER_NORM_SCALING
+from depthscope.models.mhc import MANIFOLD_HYPER_CONNECTIONS
 from depthscope.models.option import Design
 from depthscope.models.periln import PERI_LN
 from depthscope.models.postnorm import POSTNORM
 from depthscope.models.prenorm import PRENORM
 from depthscope.models.residual import Residual
 from depthscope.models.rezero import REZERO
+from depthscope.models.vwn import VIRTUAL_WIDTH
 
 
 class DesignError(ValueError):
@@ -41,6 +45,11 @@ _ALL = (
     DEEPNORM,
     DENSEFORMER,
     TWO_PHASE_ATTNRES,
+    HYPER_CONNECTIONS,
+    MANIFOLD_HYPER_CONNECTIONS,
+    VIRTUAL_WIDTH,
+    ALTUP,
+    DELTA_ATTNRES,
 )
 
 DESIGNS: Mapping[str, Design] = MappingProxyType({design.name: design for design in _ALL})

@@ -63,6 +63,10 @@ _CLIPPING = "known with step(grad_norm=..., max_norm=...) or recorder.before_cli
 _NO_SCALER = "no GradScaler was seen"
 NEEDS = {
     "loss": "step() was given no loss",
+    **{
+        name: "the write goes to several streams and is wider than the read"
+        for name in ("write_cosine", "write_dot")
+    },
     "grad_norm_before_clip": _CLIPPING,
     "clip_coefficient": _CLIPPING,
     "loss_scale": _NO_SCALER,

@@ -29,6 +29,15 @@ EVERY = [
     "highway:bias=-1",
     "deepnorm",
     "denseformer",
+    "hc:n=4,dynamic=no",
+    "hc:n=2,dynamic=yes",
+    "mhc:n=4",
+    "mhc:n=3,lite=yes",
+    "vwn:m=2,n=3,dynamic=yes",
+    "vwn:m=1,n=2,dynamic=no",
+    "altup:K=2",
+    "delta-attnres:S=3",
+    "delta-attnres:boundaries=1+4",
 ]
 
 every_design = pytest.mark.parametrize("design", EVERY)
