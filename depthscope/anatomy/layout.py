@@ -29,6 +29,7 @@ def layout_of(axis: DepthAxis, model: nn.Module) -> DepthLayout:
         source_names=axis.source_names,
         sources=tuple(mixers[target].sources if target in mixers else () for target in targets),
         partial=tuple(newest.get(target, -1) for target in targets),
+        normalised=all(mixer.normalised for mixer in axis.mixers),
         outer_blocks=len(axis.outer),
         outer_width=_outer_width(axis, model),
     )

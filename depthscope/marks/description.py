@@ -76,6 +76,8 @@ class Mixer:
     key_norm: str | None
     """Name of the key norm's gain, shape [d]."""
     parameters: tuple[str, ...]
+    normalised: bool = True
+    """The weights of a token sum to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)

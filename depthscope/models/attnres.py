@@ -138,6 +138,7 @@ class BlockAttnRes(Residual):
             query=f"{path}.query" if with_query else None,
             key_norm=f"{path}.key_norm.weight" if with_query and self.mixer.key_norm else None,
             parameters=(path,),
+            normalised=self.mixer.score == "softmax",
         )
 
 

@@ -71,6 +71,7 @@ NEEDS = {
     "clip_coefficient": _CLIPPING,
     "loss_scale": _NO_SCALER,
     "skipped": _NO_SCALER,
+    "query_norm": "no depth mixer has a query",
     "learning_rate": "no step of an optimizer was seen",
     "peak_memory": "no CUDA device is in use",
     "tokens": "the module that the loop calls is compiled, so its positions are not counted: use step(tokens=...)",

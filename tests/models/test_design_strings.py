@@ -88,6 +88,11 @@ def test_a_design_is_built_from_its_own_string(config, text):
         ("two-phase-attnres", "two-phase-attnres:S=6"),
         ("layerscale", "layerscale:start=0.1"),
         ("highway", "highway:bias=-1"),
+        ("hc", "hc:n=4,dynamic=yes"),
+        ("mhc", "mhc:n=4"),
+        ("vwn:n=4", "vwn:m=2,n=4,dynamic=yes"),
+        ("altup", "altup:K=2"),
+        ("delta-attnres", "delta-attnres:S=1"),
         ("hires:n=1,identity=yes,outer=no", "hires:n=1,B=4,outer=no,identity=yes"),
     ],
 )
@@ -124,6 +129,12 @@ def test_what_is_usual_is_left_out_or_written_out(config, text, design):
         ("layerscale:start=small", ["start='small'", "start=0.1"]),
         ("highway:gate=1", ["'gate'", "bias"]),
         ("denseformer:k=4", ["'k'", "none"]),
+        ("hc:n=0", ["0 streams", "1 or more"]),
+        ("hc:dynamic=maybe", ["dynamic='maybe'", "dynamic=yes or dynamic=no"]),
+        ("mhc:n=6,lite=yes", ["n=6", "permutations", "up to 5"]),
+        ("vwn:m=5", ["m=5", "divisor of the width 24"]),
+        ("altup:n=2", ["'n'", "K", "altup:K=2"]),
+        ("delta-attnres:S=9", ["9", "1 to 8"]),
     ],
 )
 def test_a_wrong_string_says_what_was_found_and_what_to_type(config, text, words):
