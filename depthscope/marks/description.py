@@ -56,6 +56,9 @@ class Sublayer:
     """Module paths (or parameter names) whose parameters belong to this sublayer, its norm included."""
     summed: bool = True
     """True where s_l = something + f_l, so that dL/ds_l = dL/df_l; False where a norm or an average follows."""
+    made: Port | None = None
+    """Where h_l comes from with all its uses still ahead, for its gradient in compiled code. None: it is the sum that
+    the sublayer before it made (`fresh` is "state"), a mixer's output, a block's read or the embedding."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,6 +107,10 @@ class BlockAttnRes(Residual):
     def state_port(self, layer: int) -> Port | None:
         return Port(module=f"layers.{layer}.write", side="output", path=(-1,))
 
+    def made_port(self, layer: int) -> Port | None:
+        # With one head the recorder knows the mixer that makes it.
+        return None if self.mixer.heads == 1 else Port(module=f"layers.{layer}.read", side="output")
+
     def source_names(self) -> Sequence[str]:
         names = ("embedding", *(f"block {block + 1}" for block in range(len(self.blocks))))
         return names if self.mixer.heads == 1 else ()

@@ -98,6 +98,7 @@ class Decoder(nn.Module):
             state=residual.state_port(layer),
             additive=residual.additive(layer),
             summed=residual.summed(layer),
+            made=residual.made_port(layer),
             fresh=residual.fresh(layer),
             parameters=(f"layers.{layer}",),
         )

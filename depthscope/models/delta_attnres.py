@@ -60,6 +60,9 @@ class DeltaAttnRes(BlockAttnRes):
     def state_port(self, layer: int) -> Port | None:
         return Port(module=f"layers.{layer}.write", side="output", path=(0,))
 
+    def made_port(self, layer: int) -> Port | None:
+        return Port(module=f"layers.{layer}.read", side="output")
+
     def source_names(self) -> Sequence[str]:
         return ()
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from depthscope.marks import Port
 from depthscope.models.config import DecoderConfig
 from depthscope.models.option import Design
 from depthscope.models.residual import Residual, State, tensors
@@ -64,6 +65,10 @@ class DenseFormer(Residual):
 
     def summed(self, layer: int) -> bool:
         return not ends_transformer_block(layer)
+
+    def made_port(self, layer: int) -> Port | None:
+        averaged = layer > 0 and ends_transformer_block(layer - 1)
+        return Port(module=f"layers.{layer - 1}.write", side="output", path=(0,)) if averaged else None
 
     def fresh(self, layer: int) -> Literal["state", "mixer"] | None:
         return None if ends_transformer_block(layer) else "state"

@@ -64,6 +64,11 @@ class Highway(Residual):
     def fresh(self, layer: int) -> Literal["state", "mixer"] | None:
         return None
 
+    def made_port(self, layer: int) -> Port | None:
+        if layer == 0:
+            return Port(module="embedding", side="output")
+        return Port(module=f"layers.{layer - 1}.write", side="output")
+
     def write_port(self, layer: int) -> Port:
         return Port(module=f"residual.gates.{layer}", side="output", path=(1,))
 

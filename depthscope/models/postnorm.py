@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
+from depthscope.marks import Port
 from depthscope.models.config import DecoderConfig
 from depthscope.models.norm import RMSNorm
 from depthscope.models.option import Design
@@ -40,6 +41,11 @@ class PostNorm(Residual):
 
     def summed(self, layer: int) -> bool:
         return False
+
+    def made_port(self, layer: int) -> Port | None:
+        if layer == 0:
+            return Port(module="embedding", side="output")
+        return Port(module=f"layers.{layer - 1}.write", side="output")
 
     def fresh(self, layer: int) -> Literal["state", "mixer"] | None:
         return None  # the next read is the sum over its rms: no factor of f_l passes a module

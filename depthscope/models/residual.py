@@ -105,6 +105,10 @@ class Residual(nn.Module):
         # The state is the very tensor that the next sublayer reads, so both share one visit.
         return self.read_port(layer + 1) if layer + 1 < self.layers else self.final_read_port()
 
+    def made_port(self, layer: int) -> Port | None:
+        """Return where h_l is made, unless that is known from elsewhere; see `marks.Sublayer`."""
+        return None
+
     def final_read_port(self) -> Port:
         return Port(module="end", side="output")
 

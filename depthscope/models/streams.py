@@ -120,6 +120,9 @@ class StreamResidual(Residual):
     def fresh(self, layer: int) -> Literal["state", "mixer"] | None:
         return None
 
+    def made_port(self, layer: int) -> Port | None:
+        return Port(module=f"layers.{layer}.read", side="output")
+
     def write_port(self, layer: int) -> Port:
         return Port(module=f"residual.connections.{layer}.spread", side="output")
 

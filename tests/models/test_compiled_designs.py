@@ -27,6 +27,7 @@ def test_a_compiled_design_gives_equal_logits_and_gradients(build, tokens, gradi
 
 
 @pytest.mark.soak
+@pytest.mark.filterwarnings("ignore:`torch.jit.:DeprecationWarning")  # of inductor's own code
 @pytest.mark.parametrize("design", EVERY)
 def test_a_design_through_inductor_gives_equal_logits(build, tokens, design):
     torch.compiler.reset()

@@ -12,7 +12,7 @@ from tests.models.every import every_design
 def all_ports(axis):
     ports = [axis.embedding, axis.final_read]
     for sublayer in axis.sublayers:
-        ports += [sublayer.read, sublayer.write, sublayer.state]
+        ports += [sublayer.read, sublayer.write, sublayer.state, sublayer.made]
     ports += [mixer.weights for mixer in axis.mixers]
     for block in axis.outer:
         ports += [block.carry, block.read, block.write, block.boundary, block.state]
@@ -73,6 +73,8 @@ def test_reads_writes_and_ends_are_seen_where_described(build, tokens, watch, de
     assert torch.equal(seen[axis.final_read], final)
     for layer, sublayer in enumerate(axis.sublayers):
         assert torch.equal(seen[sublayer.read], reads[layer])
+        if sublayer.made is not None:
+            assert torch.equal(seen[sublayer.made], reads[layer])
         if sublayer.write.module == f"layers.{layer}.sublayer":
             assert torch.equal(seen[sublayer.write], writes[layer])
         else:  # what the design makes of it; its size against the state's is recorded and tested there

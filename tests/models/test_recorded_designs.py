@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from depthscope.recording import Recorder
 from depthscope.store import open_run
-from tests.models.every import every_design
+from tests.models.every import EVERY, every_design
 
 BLOCKS = ("full-attnres", "block-attnres")
 ONE_TENSOR = (
@@ -106,6 +106,54 @@ def test_three_recorded_steps_hold_what_passed(build, tokens, tmp_path, design):
         if sublayer.fresh == "state" and place + 1 < len(expected[0]):
             assert torch.allclose(expected[0][place + 1][0], h + f, rtol=1e-5, atol=1e-5)
     assert not {reason for reason in run.missing.values() if "withdrawn" in reason}
+
+
+RECORDED_COMPILED = "hc:n=2,dynamic=yes"
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        RECORDED_COMPILED,
+        *(pytest.param(design, marks=pytest.mark.soak) for design in EVERY if design != RECORDED_COMPILED),
+    ],
+)
+def test_a_compiled_design_is_recorded_as_an_eager_one(build, tokens, tmp_path, design):
+    """What compiled code cannot show is absent; what is there is what eager code gives."""
+    torch.compiler.reset()
+    plain, compiled = (
+        recorded(build(design, jitter=0.1), tokens, tmp_path / way, compiled=way == "compiled")
+        for way in ("plain", "compiled")
+    )
+    names = [
+        "write_rms",
+        "read_rms",
+        "state_rms",
+        "write_ratio",
+        "grad_write_rms",
+        "grad_read_rms",
+        "abs_max",
+    ]
+    names += ["depth_attention", "depth_contribution"] if plain.layout.sources else []
+    for name in names:
+        np.testing.assert_allclose(
+            compiled[name].values, plain[name].values, rtol=5e-3, atol=1e-6, err_msg=name
+        )
+
+
+def recorded(model, tokens, path, *, compiled):
+    """Two recorded steps of SGD."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    if compiled:
+        model.compile(backend="aot_eager", fullgraph=True)
+    with Recorder(model, path, optimizer=optimizer, every={"fast": 1, "slow": 1}) as recorder:
+        for _ in range(2):
+            loss = F.cross_entropy(model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            recorder.step(loss=loss)
+    return open_run(path)
 
 
 WIDE = ["hc:n=4,dynamic=no", "mhc:n=2", "vwn:m=2,n=3,dynamic=yes", "altup:K=2"]
