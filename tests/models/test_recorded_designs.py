@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -108,21 +109,16 @@ def test_three_recorded_steps_hold_what_passed(build, tokens, tmp_path, design):
     assert not {reason for reason in run.missing.values() if "withdrawn" in reason}
 
 
-RECORDED_COMPILED = "hc:n=2,dynamic=yes"
-
-
 @pytest.mark.parametrize(
-    "design",
-    [
-        RECORDED_COMPILED,
-        *(pytest.param(design, marks=pytest.mark.soak) for design in EVERY if design != RECORDED_COMPILED),
-    ],
+    ("layers", "design"),
+    [(2, "hc:n=2,dynamic=yes"), *(pytest.param(8, design, marks=pytest.mark.soak) for design in EVERY)],
 )
-def test_a_compiled_design_is_recorded_as_an_eager_one(build, tokens, tmp_path, design):
+def test_a_compiled_design_is_recorded_as_an_eager_one(build, config, tokens, tmp_path, layers, design):
     """What compiled code cannot show is absent; what is there is what eager code gives."""
     torch.compiler.reset()
+    config = dataclasses.replace(config, layers=layers)
     plain, compiled = (
-        recorded(build(design, jitter=0.1), tokens, tmp_path / way, compiled=way == "compiled")
+        recorded(build(design, jitter=0.1, config=config), tokens, tmp_path / way, compiled=way == "compiled")
         for way in ("plain", "compiled")
     )
     names = [
