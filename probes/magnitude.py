@@ -58,10 +58,15 @@ class Magnitude:
         norm, counted = seen[kind].norm, seen[kind].counted
         per_token = {f"{kind}_square": seen[kind].square, f"{kind}_log": norm.log()}
         if kind == "write" and "read" in seen:
-            read, dot = seen["read"].norm, seen["write"].dot(seen["read"])
+            read = seen["read"].norm
+            comparable = seen["read"].width == seen["write"].width
+            # What all streams get of an output is wider than what was read, and has no angle with it.
+            dot = seen["write"].dot(seen["read"]) if comparable else torch.full_like(norm, torch.nan)
+            # `finish` divides by the write's width.
+            per_feature = read if comparable else read * (seen["write"].width / seen["read"].width) ** 0.5
             per_token |= {
-                "read_square": seen["read"].square,
-                "read_log": read.log(),
+                "read_square": seen["read"].square if comparable else per_feature.square(),
+                "read_log": per_feature.log(),
                 "ratio": norm / read,
                 "cosine": dot / (norm * read),
                 "dot": dot,

@@ -356,7 +356,7 @@ class Observer:
 
     def _hook_first_read(self, embedding: Tensor) -> None:
         """Stand in for the first read of a plain stack, which is the embedding, when compiled code holds it."""
-        if 1 in self._mixers or self.axis.outer or not embedding.requires_grad or not torch.is_grad_enabled():
+        if not self.axis.reads_the_embedding or not embedding.requires_grad or not torch.is_grad_enabled():
             return
         if "fast" not in self.streams or not self.live:
             return

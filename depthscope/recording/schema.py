@@ -15,7 +15,7 @@ NAMED_BY_THE_USER = ("metrics", "evaluation")
 _ABSENT = {
     "mixed_layer": "the model has no depth mixer",
     "target": "the model has no depth mixer",
-    "target_of_two": "the model has no depth mixer",
+    "target_of_two": "the model has no depth mixer whose weights sum to 1",
     "source": "the model has no depth mixer",
     "block": "the model has no wide outer state",
     "block_side": "the model has no wide outer state",

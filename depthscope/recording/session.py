@@ -75,10 +75,15 @@ _CLIPPING = "known with step(grad_norm=..., max_norm=...) or recorder.before_cli
 _NO_SCALER = "no GradScaler was seen"
 NEEDS = {
     "loss": "step() was given no loss",
+    **{
+        name: "the write goes to several streams and is wider than the read"
+        for name in ("write_cosine", "write_dot")
+    },
     "grad_norm_before_clip": _CLIPPING,
     "clip_coefficient": _CLIPPING,
     "loss_scale": _NO_SCALER,
     "skipped": _NO_SCALER,
+    "query_norm": "no depth mixer has a query",
     "learning_rate": "no step of an optimizer was seen",
     "peak_memory": "no CUDA device is in use",
     "tokens": "the module that the loop calls is compiled, so its positions are not counted: use step(tokens=...)",

@@ -185,7 +185,7 @@ class SeeWrite(_Adds):
 
 
 class SeeMix(_Adds):
-    """The weights of a depth mixer, with the sources that the module behind them took, stacked."""
+    """The weights of a depth mixer, with the sources that the module behind them took, stacked or one by one."""
 
     def __init__(self, arming: Arming, mix: Pair, mixed_write: Pair, write: Link | None) -> None:
         super().__init__(arming)
@@ -195,7 +195,8 @@ class SeeMix(_Adds):
         self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         write = None if self.write is None or in_region() else self.write.take()
-        weights, sources = tensor.detach(), args[0].detach()
+        stacked = args[0] if isinstance(args[0], Tensor) else torch.stack(tuple(args[0]))
+        weights, sources = tensor.detach(), stacked.detach()
         read = self.arming.see((weights.unsqueeze(-1) * sources).sum(0).to(sources.dtype))
         parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": read}
         parts |= {f"source {place}": Activation(sources[place]) for place in range(len(sources))}
