@@ -73,10 +73,11 @@ class Arming:
         """Begin a forward of a compiled root; traced into its graph."""
         if not in_region():
             self.traced_root = True
-        if not (self.fast or self.slow):
+        # The mode first: in evaluation nothing else is asked, and so there is one graph of it.
+        if not module.training or not (self.fast or self.slow):
             return
         self.gate.zero_()  # also after a forward that never ended
-        if module.training and torch.is_grad_enabled():
+        if torch.is_grad_enabled():
             self.gate.fill_(1.0)
             first = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
             if first is not None:
@@ -89,9 +90,9 @@ class Arming:
                 )
                 self.counted.add_(torch.stack([torch.ones_like(entries.sum()), entries.sum()]))
 
-    def leave(self) -> None:
+    def leave(self, module: nn.Module) -> None:
         """End a forward of a compiled root, whether it returned or raised."""
-        if self.fast or self.slow:
+        if module.training and (self.fast or self.slow):
             self.gate.zero_()
 
     def forget(self) -> None:

@@ -38,7 +38,7 @@ class _Then(ModelHook):
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         if torch.compiler.is_compiling():
-            self.arming.leave()
+            self.arming.leave(module)
         else:
             self.tell()
 

@@ -59,7 +59,8 @@ class TracedPorts:
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         """Return what replaces the module's output, or its arguments in front of it; None to leave them."""
         arming = self.arming
-        if not (arming.fast or arming.slow) or not arming.root.training:
+        # The mode first: in evaluation nothing else is asked, and so there is one graph of it.
+        if not arming.root.training or not (arming.fast or arming.slow):
             return None
         changed = None
         for port, roles in self.ports:

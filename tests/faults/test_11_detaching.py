@@ -59,7 +59,7 @@ def test_closing_leaves_the_users_hooks_and_none_of_ours(
     left = hooks_on(model)
     assert sum(map(len, left.values())) == 3
     assert sum(map(len, ours.values())) > 10
-    assert list(optimizer._optimizer_step_pre_hooks.values())[0].__qualname__.startswith("test_closing")
+    assert next(iter(optimizer._optimizer_step_pre_hooks.values())).__qualname__.startswith("test_closing")
     assert (len(optimizer._optimizer_step_pre_hooks), len(optimizer._optimizer_step_post_hooks)) == (1, 0)
     assert loss_of(model, inputs, targets).item() == doubled
     assert calls == {"before": 3, "during": 3, "optimizer": 1}

@@ -101,38 +101,6 @@ def same(found: dict[int, dict[str, np.ndarray]], expected: dict[int, dict[str, 
                 )
 
 
-@pytest.mark.parametrize("way", [whole, in_place, each_block])
-def test_every_way_to_compile_gives_the_numbers_of_eager_code(
-    way: Callable[[nn.Module], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = rows_of(build("foreign"), eagerly, tmp_path / "eager", monkeypatch, micro_batches=2)
-    found = rows_of(build("foreign"), way, tmp_path / "compiled", monkeypatch, micro_batches=2)
-    assert sum(counters["graph_break"].values()) == 0
-    same(found, expected)
-
-
-def test_a_compiled_loss_that_calls_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def compiled_loss(model: nn.Module, path: Path, compiled: bool) -> dict[int, dict[str, np.ndarray]]:
-        inputs, targets = batches()()
-        optimizer = optimizer_of(model)
-        with monkeypatch.context() as patch:
-            rows = spy_on_rows(patch)
-            with Recorder(model, path, optimizer=optimizer, example=inputs) as recorder:
-                loss_function = (
-                    torch.compile(loss_of, fullgraph=True, backend=BACKEND) if compiled else loss_of
-                )
-                for _ in range(2):
-                    loss = loss_function(model, inputs, targets)
-                    loss.backward()
-                    optimizer.step()
-                    recorder.step(loss=loss.detach(), tokens=inputs.numel())
-                    optimizer.zero_grad()
-        return rows["fast"]
-
-    expected = compiled_loss(build("foreign"), tmp_path / "eager", False)
-    same(compiled_loss(build("foreign"), tmp_path / "compiled", True), expected)
-
-
 def test_evaluation_in_between_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def evaluate(called: nn.Module, inputs: Tensor) -> None:
         called.eval()
@@ -147,32 +115,6 @@ def test_evaluation_in_between_is_not_recorded(tmp_path: Path, monkeypatch: pyte
     for way in (whole, each_block):
         found = rows_of(build("foreign"), way, tmp_path / way.__name__, monkeypatch, between=evaluate)
         same(found, expected)
-
-
-@pytest.mark.parametrize("way", [whole, each_block])
-def test_toggling_adds_no_graph(way: Callable[[nn.Module], Any], tmp_path: Path) -> None:
-    """Armed, with the slow stream, disarmed and evaluation: a graph each, however often they take turns."""
-    model = build("foreign")
-    inputs, targets = batches()()
-    optimizer = optimizer_of(model)
-    with Recorder(
-        model, tmp_path / "run", optimizer=optimizer, every={"fast": 2, "slow": 6}, example=inputs
-    ) as recorder:
-        called = way(model)
-        graphs = []
-        for _ in range(36):
-            loss = loss_of(called, inputs, targets)
-            loss.backward()
-            optimizer.step()
-            recorder.step(loss=loss.detach(), tokens=inputs.numel())
-            optimizer.zero_grad()
-            model.eval()
-            with torch.no_grad():
-                called(inputs)
-            model.train()
-            graphs.append(counters["stats"]["unique_graphs"])
-        assert graphs[-1] == graphs[6]
-        assert sum(counters["graph_break"].values()) == 0
 
 
 @pytest.mark.parametrize("way", [whole, each_block])
@@ -219,36 +161,6 @@ def test_a_wrapper_that_has_not_run_is_looked_into_on_the_first_batch(tmp_path: 
         train(compiled, 2, batches(), optimizer, lambda loss: recorder.step(loss=loss))
     assert recorder.report().layers == 8
     assert "layer 1" not in str(recorder.report().missing)
-
-
-def test_blocks_that_ran_compiled_before_attaching_are_named_at_the_first_row(tmp_path: Path) -> None:
-    model = build("foreign")
-    optimizer, draw = optimizer_of(model), batches()
-    each_block(model)
-    train(model, 1, draw, optimizer)
-    recorder = Recorder(model, tmp_path / "run", optimizer=optimizer)
-
-    def record() -> None:
-        train(model, 1, draw, optimizer, lambda loss: recorder.step(loss=loss))
-        recorder.close()
-
-    with pytest.warns(UserWarning, match=r"no sublayer was seen.*torch\.compiler\.reset"):
-        record()
-
-
-def test_a_model_that_ran_compiled_before_attaching_is_named_at_the_first_step(tmp_path: Path) -> None:
-    model = build("foreign")
-    optimizer, draw = optimizer_of(model), batches()
-    model.compile(backend=BACKEND)
-    train(model, 1, draw, optimizer)
-    recorder = Recorder(model, tmp_path / "run", optimizer=optimizer, example=draw()[0])
-
-    def record() -> None:
-        train(model, 1, draw, optimizer, lambda loss: recorder.step(loss=loss))
-        recorder.close()
-
-    with pytest.warns(UserWarning, match=r"was seen.*torch\.compiler\.reset"):
-        record()
 
 
 def test_a_write_that_is_scaled_in_compiled_code_is_withdrawn(tmp_path: Path) -> None:
