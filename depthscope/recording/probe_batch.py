@@ -47,6 +47,18 @@ class ProbeBatch:
         """What the batch showed in the step under way."""
         self._step: int | None = None
 
+    @classmethod
+    def given(
+        cls, model: nn.Module, batch: Any, every: int | Schedule | None, default: Schedule
+    ) -> ProbeBatch | None:
+        """Return the batch that the user gave, if any. ValueError for a cadence without a batch, or a wrong one."""
+        if batch is not None:
+            schedule = Schedule(every=every) if isinstance(every, int) else every
+            return cls(model, batch, schedule or default)
+        if every is not None:
+            raise ValueError(f"probe_every={every!r} without probe_batch: give the tokens that are to be run")
+        return None
+
     def check(self) -> None:
         """Run the batch once; AnatomyError when the model's forward does not take it."""
         try:

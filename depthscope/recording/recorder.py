@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -135,7 +136,7 @@ class Recorder:
             if probes is None:
                 registered_probes()  # one that can't be loaded is told of now, not at the first forward
                 check_resume(resume, self.path)
-            self._probe = _probe_batch(self._inner, probe_batch, probe_every, self._every["slow"])
+            self._probe = ProbeBatch.given(self._inner, probe_batch, probe_every, self._every["slow"])
             shown = probe_batch if example is None else example
             self._anatomy = anatomy if anatomy is not None else inspect_model(model, shown)
             if self._probe is not None:
@@ -255,33 +256,27 @@ class Recorder:
     def report(self) -> Report:
         """Return what is recorded, what is not and why; print it."""
         session, anatomy = self._session, self._anatomy
-        notes = [
-            *(anatomy.notes if session is None else session.notes),
-            *([self._failure] if self._failure else []),
-        ]
-        if session is None and not self._failure:
-            notes.append(NO_AXIS_YET)
-        if self._ranks is not None and not self._ranks.writes:
-            notes.append(RANK_ZERO_WRITES)
-        if self._alone_among_ranks:
-            notes.append(RANKS_CAME_LATER)
-        if self._rows and not self._tokens_given:
-            notes.append(ALL_POSITIONS)
-        return Report(
+        known = {
+            NO_AXIS_YET: session is None and not self._failure,
+            RANK_ZERO_WRITES: self._ranks is not None and not self._ranks.writes,
+            RANKS_CAME_LATER: self._alone_among_ranks,
+            ALL_POSITIONS: bool(self._rows) and not self._tokens_given,
+        }
+        failed = [self._failure] if self._failure else []
+        report = Report(
             path=str(self.path),
             design=anatomy.axis.design if anatomy.axis is not None else type(self._inner).__name__,
             found_by=anatomy.found_by,
             layers=len(anatomy.axis.sublayers) if anatomy.axis is not None else 0,
             rows=self._rows,
-            dropped=0 if session is None else session.handover.dropped + session.writer.dropped,
             streams={name: schedule.every for name, schedule in self._schedules().items()},
-            recorded=()
-            if session is None
-            else tuple(n for n in session.recorded if n not in session.missing),
-            missing={} if session is None else dict(session.missing),
-            sites=() if session is None else tuple(session.sites.lines(final=self.closed)),
-            notes=tuple(notes),
+            notes=(
+                *(anatomy.notes if session is None else session.notes),
+                *failed,
+                *(note for note, holds in known.items() if holds),
+            ),
         )
+        return report if session is None else replace(report, **session.reported(final=self.closed))
 
     def _schedules(self) -> dict[str, Schedule]:
         return self._every if self._probe is None else {**self._every, PROBE: self._probe.schedule}
@@ -562,15 +557,3 @@ class Recorder:
                 self._session.observer.streams = frozenset()
                 self._session.stop(self._failure)
             self._notices.say(f"{self._failure}; training goes on")
-
-
-def _probe_batch(
-    model: nn.Module, batch: Any, every: int | Schedule | None, default: Schedule
-) -> ProbeBatch | None:
-    if batch is None:
-        if every is not None:
-            raise ValueError(f"probe_every={every!r} without probe_batch: give the tokens that are to be run")
-        return None
-    if every is None:
-        return ProbeBatch(model, batch, default)
-    return ProbeBatch(model, batch, every if isinstance(every, Schedule) else Schedule(every=every))

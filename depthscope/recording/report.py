@@ -21,11 +21,11 @@ class Report:
     layers: int
     rows: int
     """Optimizer steps handed over for recording."""
-    dropped: int
+    dropped: int = 0
     """Of those, steps lost because the disk or the drain was too slow."""
     streams: Mapping[str, int]
-    recorded: tuple[str, ...]
-    missing: Mapping[str, str]
+    recorded: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
     """Quantity, or site, and the reason."""
     sites: tuple[SiteLine, ...] = ()
     """What every site gave, places with the same outcome in one line."""

@@ -278,6 +278,15 @@ class Session:
         if self._ledger.follow():
             self.warnings.append(MOVED)
 
+    def reported(self, *, final: bool) -> dict[str, Any]:
+        """Return this session's part of a `Report`; `final`: no row will come any more."""
+        return {
+            "dropped": self.handover.dropped + self.writer.dropped,
+            "recorded": tuple(name for name in self.recorded if name not in self.missing),
+            "missing": dict(self.missing),
+            "sites": tuple(self.sites.lines(final=final)),
+        }
+
     @property
     def low_precision(self) -> bool:
         """Whether some port showed an fp16 or bf16 tensor."""

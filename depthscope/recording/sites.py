@@ -31,7 +31,8 @@ _KINDS = {
     "final read": "final_read",
 }
 """Kinds of the report, each with the probes' kind whose tokens tell that it fired."""
-_ON_DEPTH = ("write", "read", "state", "mixer", "outer state")
+_WITHIN = ("write", "mixer", "outer state")
+"""Kinds that are seen within the blocks only: the first read is also the embedding, the last state the final read."""
 _PARTLY = {"target_of_two": "it has one source only"}
 """Why one entry of a quantity can lack a value that others of the same model have."""
 STOPPED = (
@@ -145,8 +146,8 @@ class Sites:
 
     @property
     def blind(self) -> bool:
-        """Whether writes are looked at, and nothing came from any sublayer, mixer or outer block."""
-        return "write" in self.quantities and not any(map(self.any, _ON_DEPTH))
+        """Whether writes are looked at, and nothing came from any write, mixer or outer block."""
+        return "write" in self.quantities and not any(map(self.any, _WITHIN))
 
     def called(self, place: Place) -> str:
         """Return the words for a place: ``write of layer 3 (layers.2)``."""

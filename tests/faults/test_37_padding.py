@@ -385,6 +385,8 @@ def test_which_tensors_a_mask_fits(shape: tuple[int, ...], fit: bool) -> None:
 
 @pytest.mark.parametrize("count", [0, 7, 2**24 + 1, 2**40 + 3])
 def test_whole_numbers_of_a_device_are_exact_although_they_travel_in_fp32(count: int) -> None:
-    on_device, on_host = split({"tokens": torch.tensor(count), "loss": torch.tensor(1.5), "given": 3})
+    on_device, on_host = split(
+        {"tokens": torch.tensor(count), "loss": torch.tensor(1.5), "given": 3}, torch.device("cpu")
+    )
     travelled = {name: value.to(torch.float32).item() for name, value in on_device.items()}
     assert joined(on_host | travelled) == {"tokens": count, "loss": 1.5, "given": 3}
