@@ -129,7 +129,7 @@ def test_every_quantity_is_over_the_positions_that_count(
     assert sum(counters["graph_break"].values()) == 0
 
 
-@pytest.mark.parametrize("way", [eagerly, whole, each_block])
+@pytest.mark.parametrize("way", [eagerly, pytest.param(whole, marks=pytest.mark.soak), each_block])
 def test_micro_batches_have_masks_of_their_own(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,7 +211,7 @@ def test_toggling_adds_no_graph(way: Way, tmp_path: Path, monkeypatch: pytest.Mo
         compare(rows["fast"][step], wanted, tolerance=2e-5)
 
 
-@pytest.mark.parametrize("way", [whole, each_block])
+@pytest.mark.parametrize("way", [pytest.param(whole, marks=pytest.mark.soak), each_block])
 def test_masks_of_ever_other_lengths_share_their_graphs(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
