@@ -16,7 +16,18 @@ from depthscope.anatomy import AnatomyError
 from depthscope.recording import Recorder, Schedule
 from depthscope.store import Run, open_run
 from tests.recording import reference
-from tests.recording.loops import DESIGNS, LAYERS, TIME, WIDTH, batches, build, loss_of, optimizer_of, train
+from tests.recording.loops import (
+    DESIGNS,
+    LAYERS,
+    TIME,
+    WIDTH,
+    ForeignGPT,
+    batches,
+    build,
+    loss_of,
+    optimizer_of,
+    train,
+)
 from tests.recording.rows import spy_on_rows
 
 # Of torch itself, for a compiled module whose input is no leaf.
@@ -47,7 +58,8 @@ def recorded(
     **options: Any,
 ) -> Run:
     optimizer, draw = optimizer_of(model), batches()
-    options = {"probe_batch": held_out()[0], "probe_every": 2, **options}
+    once = {"fast": 1, "slow": 1}
+    options = {"probe_batch": held_out()[0], "probe_every": 2, "every": once, **options}
     given = optimizer if with_optimizer else None
     with Recorder(model, path, optimizer=given, **options) as recorder:
         called = model if called is None else called(model)
@@ -66,6 +78,11 @@ class WithMemory(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         self.calls += 1
         return self.drop(self.norm(x.flatten(0, 1)).view_as(x))
+
+
+def small() -> Any:
+    torch.manual_seed(0)
+    return ForeignGPT(stages=2)
 
 
 def noisy(model: Any) -> Any:
@@ -134,7 +151,7 @@ def test_training_is_bitwise_the_same(way: str, tmp_path: Path) -> None:
 
     def run(path: Path | None, **options: Any) -> tuple[list[float], dict[str, Tensor], list[int]]:
         torch._dynamo.reset()
-        model = noisy(build("foreign"))
+        model = noisy(small())
         draw, optimizer = batches(), optimizer_of(model)
 
         def called() -> Any:
@@ -154,7 +171,8 @@ def test_training_is_bitwise_the_same(way: str, tmp_path: Path) -> None:
         return losses, model.state_dict(), [stage.beta[-1].calls for stage in model.tower]
 
     losses, state, calls = run(None)
-    found = run(tmp_path / "run", probe_batch=held_out()[0], probe_every=2)
+    once = {"fast": 1, "slow": 1}  # one graph to compile
+    found = run(tmp_path / "run", probe_batch=held_out()[0], probe_every=2, every=once)
     assert open_run(tmp_path / "run").steps("probe").tolist() == [0, 2, 4]
     assert found[0] == losses
     assert found[2] == calls
@@ -171,9 +189,9 @@ def test_compiled_code_shows_the_same_and_gets_no_graph_more(way: str, tmp_path:
             stage.compile(fullgraph=True, backend="aot_eager")
         return model
 
-    plain = recorded(build("foreign"), tmp_path / "eager", probe_every=1)
+    plain = recorded(small(), tmp_path / "eager", probe_every=1)
     counters.clear()
-    found = recorded(build("foreign"), tmp_path / "compiled", called=compiled, probe_every=1)
+    found = recorded(small(), tmp_path / "compiled", called=compiled, probe_every=1)
     graphs = counters["stats"]["unique_graphs"]
     assert found.steps("probe").tolist() == [0, 1, 2, 3]
     for name in ("state_rms", "fresh_share", "write_cosine", "read_logrms", "abs_max"):
@@ -183,14 +201,14 @@ def test_compiled_code_shows_the_same_and_gets_no_graph_more(way: str, tmp_path:
     torch._dynamo.reset()
     counters.clear()
     without = {"probe_batch": None, "probe_every": None, "example": held_out()[0]}
-    recorded(build("foreign"), tmp_path / "without", called=compiled, **without)
+    recorded(small(), tmp_path / "without", called=compiled, **without)
     assert counters["stats"]["unique_graphs"] == graphs
 
 
 def test_compiled_code_without_an_optimizer_says_that_the_batch_was_not_run(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="give the recorder the optimizer"):
         run = recorded(
-            build("prenorm"),
+            small(),
             tmp_path / "run",
             called=lambda model: torch.compile(model, backend="aot_eager"),
             with_optimizer=False,

@@ -74,13 +74,24 @@ def parameter_gradient(axis: DepthAxis, model: nn.Module) -> Probe:
     return next(probe for probe in default_probes(axis, model) if probe.name == "parameter_gradient")
 
 
+STREAM, MIXED, OUTER = "prenorm", "block-attnres:S=2", "hires:B=2,n=2"
+
+
 @pytest.mark.parametrize(
-    "probe",
-    [Magnitude(), FreshShare(), Gradient(), DepthAttention(), OuterState(), parameter_gradient, MeanAbs()],
-    ids=lambda probe: getattr(probe, "name", "parameter_gradient"),
+    ("probe", "designs"),
+    [
+        (Magnitude(), (STREAM,)),
+        (FreshShare(), (STREAM, MIXED)),
+        (Gradient(), (STREAM, OUTER)),
+        (DepthAttention(), (MIXED,)),
+        (OuterState(), (OUTER,)),
+        (parameter_gradient, (MIXED, OUTER)),
+        (MeanAbs(), (STREAM,)),
+    ],
+    ids=lambda each: getattr(each, "name", "parameter_gradient") if not isinstance(each, tuple) else "",
 )
-def test_a_right_probe_passes(probe: Any) -> None:
-    check = check_probe(probe)
+def test_a_right_probe_passes(probe: Any, designs: tuple[str, ...]) -> None:
+    check = check_probe(probe, designs=designs)
     ways = {way for way, *_ in check.compared}
     assert ways == {"compiled", "micro-batches", "fp64"}
     assert max(deviation for *_, deviation in check.compared) < 1e-4
@@ -172,6 +183,10 @@ def test_a_wrong_probe_is_caught_in_its_way(probe: Any, way: str, words: str) ->
     assert way in {each.way for each in caught.value.disagreements}
     if way in ("micro-batches", "fp64") or isinstance(probe, AnotherWhenCompiled):
         assert {each.way for each in caught.value.disagreements} == {way}
+
+
+def test_without_designs_all_kinds_of_model_are_gone_through() -> None:
+    assert {design for _, design, *_ in check_probe(MeanAbs()).compared} == {STREAM, MIXED, OUTER}
 
 
 def changed(**parts: Any) -> Any:
