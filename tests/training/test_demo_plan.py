@@ -47,7 +47,7 @@ def test_a_run_is_called_by_its_design():
     [
         ({"designs": ()}, "no design is given.*--designs"),
         ({"designs": ("prenorm", "prenorm")}, "'prenorm' is given twice"),
-        ({"designs": ("postnorm",)}, "unknown design 'postnorm'.*prenorm, full-attnres"),
+        ({"designs": ("plainnorm",)}, "unknown design 'plainnorm'.*prenorm, full-attnres"),
         ({"steps": 0}, "steps=0"),
         ({"layers": 7}, "layers=7.*even"),
         ({"layers": 6, "designs": ("hires:B=4",)}, "4 residual blocks.*3 transformer blocks"),
