@@ -61,6 +61,11 @@ class Generation:
         """Gradients that a reentrant checkpoint's recomputation will ask for."""
         self.hooked: dict[tuple[int, Site], weakref.ref[Tensor]] = {}
 
+    def put_together(self) -> None:
+        """Make one vector of what a forward left, so that the end of the step has less to do."""
+        if len(self.scalars) > 1:
+            self.scalars = [torch.cat(self.scalars)]
+
     @property
     def missing(self) -> int:
         """Gradients that were asked for and never came."""
@@ -153,6 +158,8 @@ class Observer:
             self.generations.pop()
         elif self.live and "slow" in self.streams and len(self.generations) == 1:
             self.see_parameters(self.generations[-1])
+        if self.live and completed:
+            self.generations[-1].put_together()
         self.live = False
         self.forget()
 
