@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from depthscope.probes.activation import Activation
