@@ -57,9 +57,9 @@ class HyperConnection(Connection):
 
 
 class HyperConnections(StreamResidual):
-    """n streams H [n, d]: h = A_m^T H, H <- A_r^T H + B^T o (Zhu et al., arXiv 2409.19606, Eqs. 1-5; dynamic Eqs. 10-13).
+    """n streams H [n, d]: h = A_m^T H, H <- A_r^T H + B^T o (Zhu et al., arXiv 2409.19606, Eqs. 1-5; dynamic: Section 2.2).
 
-    At the start (Eq. 14) A_r = I, B = 1 and sublayer l reads stream l mod n, so every stream is PreNorm's; the
+    At the start (Section 2.3) A_r = I, B = 1 and sublayer l reads stream l mod n, so every stream is PreNorm's; the
     dynamic maps W are 0 and their scales 0.01. The last read is the sum of the streams.
 
     Taken here: norm(.) is RMSNorm over one stream, with a gain; the matrices that end a sublayer start smaller by

@@ -15,6 +15,8 @@ from depthscope.models.precision import at_least_float32
 from depthscope.models.streams import Connection, StreamResidual
 
 ITERATIONS = 20
+MOST_LITE = 5
+"""Streams whose permutations are still few enough: 120."""
 START = 4.0
 """Logit at the start of the stream that is read and of the identity in H_res; the read's others have its negative."""
 
@@ -110,9 +112,6 @@ class MHC(StreamResidual):
             eps=config.norm_eps,
             std=config.init_std,
         )
-
-
-MOST_LITE = 5
 
 
 def all_permutations(n: int) -> Tensor:

@@ -82,14 +82,23 @@ class DepthWeights(nn.Module):
     ) -> Tensor:
         if self.options.query == "none":
             return at_least_float32(query).view(-1, 1, 1).expand(sources.shape[:-1])
-        if self.options.query == "learned" and key_gain is not None and self.options.heads == 1:
-            return depth_logits(sources, query, key_gain, self.eps)
-        sources, query = at_least_float32(sources), at_least_float32(query)
+        if key_gain is not None and self.options.heads == 1:
+            learned = depth_logits(sources, query, key_gain, self.eps)
+            if projection is None:
+                return learned
+            # Apart from the learned query, so that a projection of 0 changes not even the rounding.
+            return learned + self._products(sources, project(sources, projection), key_gain).sum(-1)
         if projection is not None:
-            query = query + sources[-1] @ at_least_float32(projection).T
-        keys = sources if key_gain is None else sources * rms_scale(sources, self.eps)
-        products = keys * (query if key_gain is None else query * key_gain)
+            query = query + project(sources, projection)
+        products = self._products(sources, query, key_gain)
         return products.sum(-1) if self.options.heads == 1 else split(products, self.options.heads).sum(-1)
+
+    def _products(self, sources: Tensor, query: Tensor, key_gain: Tensor | None) -> Tensor:
+        """Return query times key, feature by feature, [n_sources, batch, time, d], in float32 or better."""
+        sources, query = at_least_float32(sources), at_least_float32(query)
+        if key_gain is None:
+            return sources * query
+        return sources * rms_scale(sources, self.eps) * (query * key_gain)
 
 
 class DepthMixer(nn.Module):
@@ -112,6 +121,11 @@ class DepthMixer(nn.Module):
         gain = None if self.key_norm is None else self.key_norm.weight
         weights: Tensor = self.weights(torch.stack(tuple(sources)), self.query, gain, self.projection)
         return mix(weights, sources) if self.heads == 1 else mix_heads(weights, sources, self.heads)
+
+
+def project(sources: Tensor, projection: Tensor) -> Tensor:
+    """Return P v_newest [batch, time, d], in float32 or better."""
+    return at_least_float32(sources[-1]) @ at_least_float32(projection).T
 
 
 def mix(weights: Tensor, sources: Sequence[Tensor]) -> Tensor:
