@@ -41,7 +41,7 @@ class ProbeCheck:
 
     probe: str
     compared: tuple[tuple[str, str, str, float], ...]
-    """Way, design, quantity, and the largest deviation from eager code, relative to the largest value."""
+    """Way, design, quantity, and the largest relative deviation from eager code."""
 
     def __str__(self) -> str:
         lines = [f"probe {self.probe!r} agrees with itself everywhere:"]
@@ -75,7 +75,7 @@ def check_probe(
 
     Arguments:
         probe: the probe; or a function of a depth axis and a model that returns it, for one that must know them.
-        tolerance: largest deviation, relative to the largest value of the quantity.
+        tolerance: largest relative deviation; of signed quantities relative to their largest value.
         designs: residual designs of the models, as ``depthscope.models.residual_from_string`` takes them.
 
     Returns:
@@ -175,6 +175,7 @@ class _OneDesign:
     def _compare(
         self, way: str, one: RecordedStep, other: RecordedStep, tolerance: float, words: str
     ) -> None:
+        known = definitions_of([self.probe])
         for name in self.probe.quantities:
             expected, found = (each.values.get(name, np.array(np.nan)) for each in (one, other))
             if (np.isnan(expected) != np.isnan(found)).any():
@@ -182,21 +183,30 @@ class _OneDesign:
                 continue
             if np.isnan(expected).all():
                 continue
-            scale = float(np.nanmax(np.abs(expected))) or 1.0
-            deviation = float(np.nanmax(np.abs(found - expected))) / scale
+            off = _off(known[name], expected, found)
+            deviation = float(np.nanmax(off))
             if way != "eager":
                 self.compared.append((way, self.small.design, name, deviation))
             if deviation > tolerance:
-                at = int(np.nanargmax(np.abs(found - expected)))
+                at = int(np.nanargmax(off))
                 self._say(
                     way,
                     name,
                     f"{words}: {found.flat[at]:.6g} where it is {expected.flat[at]:.6g} "
-                    f"(off by {deviation:.2g} of the largest value, tolerance {tolerance:g})",
+                    f"(off by {deviation:.2g}, tolerance {tolerance:g})",
                 )
 
     def _say(self, way: str, quantity: str, what: str) -> None:
         self.wrong.append(Disagreement(way=way, design=self.small.design, quantity=quantity, what=what))
+
+
+def _off(quantity: Quantity, expected: Any, found: Any) -> Any:
+    """Return how far off each entry is: of itself where values are positive, else of the largest."""
+    gap = np.abs(found - expected)
+    size = np.abs(expected)
+    if not quantity.positive or quantity.name == "depth_attention_std":  # a difference, which may vanish
+        size = np.full_like(size, np.nanmax(size))
+    return np.where(gap == 0, 0, gap / np.maximum(size, 1e-300))
 
 
 def _compiled(model: nn.Module) -> Any:
