@@ -133,9 +133,9 @@ class Recorder:
             agreement.own = self.path
             if self._ranks is None or self._ranks.writes:
                 refuse_writers(self.path)
+                check_resume(resume, self.path)
             if probes is None:
                 registered_probes()  # one that can't be loaded is told of now, not at the first forward
-                check_resume(resume, self.path)
             self._probe = ProbeBatch.given(self._inner, probe_batch, probe_every, self._every["slow"])
             shown = probe_batch if example is None else example
             self._anatomy = anatomy if anatomy is not None else inspect_model(model, shown)
