@@ -135,26 +135,6 @@ def test_arrays_without_a_value_are_missing_with_what_they_need(plain: Plain, tm
     assert "step() was given no loss:\n            loss" in str(recorder.report())
 
 
-def test_a_replaced_module_is_named(plain: Plain, tmp_path: Path) -> None:
-    recorder = Recorder(plain.model, tmp_path / "run", optimizer=plain.optimizer)
-
-    def steps() -> None:
-        for step in range(8):
-            if step == 2:
-                layer = plain.model.layers[3]
-                layer.sublayer = build("prenorm", seed=9).layers[3].sublayer
-            loss = plain.loss()
-            loss.backward()
-            plain.optimizer.step()
-            recorder.step(loss=loss)
-            plain.model.zero_grad()
-        recorder.close()
-
-    with pytest.warns(UserWarning, match=r"layer 4.*replaced"):
-        steps()
-    assert "stopped firing" in str(open_run(tmp_path / "run").missing)
-
-
 def test_a_loss_that_is_no_number_is_left_out_and_said(plain: Plain, tmp_path: Path) -> None:
     recorder = Recorder(plain.model, tmp_path / "run", optimizer=plain.optimizer)
     for loss, words in ((torch.ones(3), r"tensor of shape \(3,\)"), ("x", "loss is a str")):
