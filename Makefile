@@ -31,7 +31,7 @@ soak: $(VENV)/.dev browser
 	$(RUN) -m pytest -m soak $(ARGS)
 
 bench: $(VENV)/.dev browser
-	$(RUN) benchmarks/overhead.py
+	$(RUN) -m benchmarks.overhead
 	$(RUN) benchmarks/store.py
 	$(RUN) -m benchmarks.dashboard
 
@@ -39,6 +39,7 @@ check: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy -p depthscope
+	$(VENV)/bin/mypy --follow-imports=silent -m benchmarks.gpu -m benchmarks.overhead -p benchmarks.device
 	$(VENV)/bin/lint-imports
 
 screenshot: $(VENV)/.dev browser

@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -92,19 +93,34 @@ def percentiles(seconds: list[float]) -> str:
 
 
 def hand_over(folder: Path, rows: int, pause: float) -> None:
-    """Time `append` of 5,120 values a row, resting in between as training rests in the device's queue."""
-    wall, processor = [], []
+    """Time `append` of 5,120 values a row, resting in between as training rests in the device's queue.
+
+    Beside it the least that any log of such rows could do: their bytes gathered, a checksum, one system call.
+    """
+    ours, least, processor = [], [], []
+    log = os.open(folder / "plain.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    plain = np.zeros((1024, QUANTITIES, LAYERS), np.float32)
     with writer(folder / "run", QUANTITIES) as run:
         for step, row in enumerate(rows_of(QUANTITIES, rows)):
             before, used = time.perf_counter(), time.thread_time()
             assert run.append("fast", step, row)
             processor.append(time.thread_time() - used)
-            wall.append(time.perf_counter() - before)
+            ours.append(time.perf_counter() - before)
             time.sleep(pause)
+        for step, row in enumerate(rows_of(QUANTITIES, rows)):
+            before = time.perf_counter()
+            place = plain[step % len(plain)]
+            for value, name in zip(place, names(QUANTITIES), strict=True):
+                value[...] = row[name]
+            os.writev(log, [zlib.crc32(place.data).to_bytes(4), place.data])
+            least.append(time.perf_counter() - before)
+            time.sleep(pause)
+    os.close(log)
     shutil.rmtree(folder / "run")
     print(
         f"hand-over of {QUANTITIES} x {LAYERS} values, {rows} rows {1e3 * pause:.0f} ms apart, "
-        f"{rows // 1024} full flushes: {percentiles(wall)}; of the caller's processor time {percentiles(processor)}",
+        f"{rows // 1024} full flushes: {percentiles(ours)}; of the caller's processor time {percentiles(processor)}; "
+        f"copy, checksum and write alone {percentiles(least)}",
         flush=True,
     )
 
@@ -171,6 +187,7 @@ def growth(folder: Path, counts: list[int]) -> None:
         # 18 more quantities, each with its levels; labels, scalars and derived levels are there once.
         more = QUANTITIES - 2
         full = whole + more * (arrays + level_array), files + more * (array_files + level_array_files)
+        os.sync()  # what the disk still has to write is not the reader's cost
         child = [sys.executable, __file__, "--read", str(path)]
         found[rows] = json.loads(subprocess.run(child, check=True, capture_output=True, text=True).stdout)
         print(
@@ -192,14 +209,14 @@ def growth(folder: Path, counts: list[int]) -> None:
         print(f"{name:<28}" + "".join(unit.format(cell) for cell in cells))
 
 
-def tensorboard(folder: Path, rows: int = 20) -> str:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+def tensorboard(folder: Path, count: int, rows: int = 20) -> str:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-not-found, unused-ignore]
     from torch.utils.tensorboard import SummaryWriter
 
     started = time.perf_counter()
     with SummaryWriter(str(folder)) as board:
-        for step, row in enumerate(rows_of(QUANTITIES, rows)):
-            for name in names(QUANTITIES):
+        for step, row in enumerate(rows_of(count, rows)):
+            for name in names(count):
                 for layer, value in enumerate(row[name]):
                     board.add_scalar(f"{name}/{layer}", value, step)
     written = (time.perf_counter() - started) / rows
@@ -210,41 +227,74 @@ def tensorboard(folder: Path, rows: int = 20) -> str:
     assert shown.shape == (LAYERS, rows)
     opened = (time.perf_counter() - started) / rows
     return (
-        f"{1e6 * written:.0f} us a row, {size(folder)[0] / rows / LAYERS / QUANTITIES:.0f} bytes a value, "
+        f"{1e6 * written:.0f} us a row, {size(folder)[0] / rows / LAYERS / count:.0f} bytes a value, "
         f"map {1e3 * opened:.1f} ms for each row recorded"
     )
 
 
-def wandb(folder: Path, rows: int = 50) -> str:
+def wandb(folder: Path, count: int, rows: int = 50) -> str:
     os.environ["WANDB_SILENT"] = "true"
-    import wandb as client
+    import wandb as client  # type: ignore[import-not-found, unused-ignore]
 
     run = client.init(mode="offline", dir=str(folder), project="benchmark")
     started = time.perf_counter()
-    for row in rows_of(QUANTITIES, rows):
-        run.log(
-            {f"{name}/{i}": float(value) for name in names(QUANTITIES) for i, value in enumerate(row[name])}
-        )
+    for row in rows_of(count, rows):
+        run.log({f"{name}/{i}": float(value) for name in names(count) for i, value in enumerate(row[name])})
     written = (time.perf_counter() - started) / rows
     run.finish()
     return (
-        f"{1e6 * written:.0f} us a row, {size(folder)[0] / rows / LAYERS / QUANTITIES:.0f} bytes a value; "
+        f"{1e6 * written:.0f} us a row, {size(folder)[0] / rows / LAYERS / count:.0f} bytes a value; "
         "not read without its server"
     )
 
 
-def naive_zarr(folder: Path, rows: int = 50) -> str:
+def naive_zarr(folder: Path, count: int, rows: int = 50) -> str:
     group = zarr.open_group(folder / "plain.zarr", mode="w")
     arrays = {
         name: group.create_array(name, shape=(0, LAYERS), chunks=(1024, LAYERS), dtype="f4")
-        for name in names(QUANTITIES)
+        for name in names(count)
     }
     started = time.perf_counter()
-    for step, row in enumerate(rows_of(QUANTITIES, rows)):
+    for step, row in enumerate(rows_of(count, rows)):
         for name, array in arrays.items():
             array.resize((step + 1, LAYERS))
             array[step] = row[name]
     return f"{1e6 * (time.perf_counter() - started) / rows:.0f} us a row; live readers see arrays of unequal length"
+
+
+def ours(folder: Path, count: int, rows: int = 2048) -> str:
+    """Write as fast as the disk takes it, commits and bins included, and read the map."""
+    started = time.perf_counter()
+    with writer(folder / "run", count) as run:
+        for step, row in enumerate(rows_of(count, rows)):
+            while not run.append("fast", step, row):
+                time.sleep(0.01)
+    written = (time.perf_counter() - started) / rows
+    started = time.perf_counter()
+    shown = open_run(folder / "run").read("write_rms")
+    assert shown.shape == (rows, LAYERS)
+    opened = (time.perf_counter() - started) / rows
+    return (
+        f"{1e6 * written:.0f} us a row, {size(folder)[0] / rows / LAYERS / count:.1f} bytes a value, "
+        f"map {1e3 * opened:.3f} ms for each row recorded"
+    )
+
+
+def peers(folder: Path, count: int) -> None:
+    print(f"\n{count} x {LAYERS} values a row", flush=True)
+    tools = {
+        "depthscope": ours,
+        "SummaryWriter": tensorboard,
+        "wandb offline": wandb,
+        "zarr append": naive_zarr,
+    }
+    for name, tool in tools.items():
+        place = folder / f"{name.replace(' ', '-')}-{count}"
+        place.mkdir()
+        try:
+            print(f"  {name:<16}{tool(place, count)}", flush=True)
+        except ImportError as error:
+            print(f"  {name:<16}not installed ({error.name})")
 
 
 def main() -> None:
@@ -254,6 +304,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--folder", type=Path, help="where to write; a temporary folder by default")
     parser.add_argument("--peers", type=Path, help="site-packages with tensorboard and wandb")
+    parser.add_argument("--only-peers", action="store_true", help="leave hand-over and growth out")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
@@ -268,21 +319,12 @@ def main() -> None:
     )
     print(f"numpy {np.__version__}, zarr {zarr.__version__}")
     try:
-        hand_over(folder, rows=1000, pause=0)  # caches stay warm, no flush
-        hand_over(folder, rows=6000, pause=0.002)
-        growth(folder, options.rows)
-        print(f"\npeers, {QUANTITIES} x {LAYERS} values a row")
-        for name, peer in {
-            "SummaryWriter": tensorboard,
-            "wandb offline": wandb,
-            "zarr append": naive_zarr,
-        }.items():
-            place = folder / name.replace(" ", "-")
-            place.mkdir()
-            try:
-                print(f"  {name:<16}{peer(place)}", flush=True)
-            except ImportError as error:
-                print(f"  {name:<16}not installed ({error.name})")
+        if not options.only_peers:
+            hand_over(folder, rows=1000, pause=0)  # caches stay warm, no flush
+            hand_over(folder, rows=6000, pause=0.002)
+            growth(folder, options.rows)
+        for count in (2, QUANTITIES):
+            peers(folder, count)
     finally:
         shutil.rmtree(folder)
 

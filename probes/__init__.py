@@ -6,11 +6,25 @@ from depthscope.probes.fresh_share import FreshShare
 from depthscope.probes.gradient import Gradient
 from depthscope.probes.magnitude import Magnitude
 from depthscope.probes.outer_state import OuterState
-from depthscope.probes.parameter_gradient import ParameterGradient
-from depthscope.probes.probe import Array, Merge, Probe, Row, Site, SiteKind, totals
+from depthscope.probes.parameter_gradient import SCALE, ParameterGradient, l2_norms
+from depthscope.probes.probe import (
+    Array,
+    Merge,
+    Probe,
+    Row,
+    Site,
+    SiteKind,
+    Totals,
+    largest_entry,
+    sum_over_tokens,
+    totals,
+)
+from depthscope.probes.registered import checked_probes, definitions_of, faults_of, registered_probes
 from depthscope.probes.residual_check import MixCheck, ResidualCheck
+from depthscope.probes.token_maps import TokenMaps
 
 __all__ = [
+    "SCALE",
     "Activation",
     "Array",
     "DepthAttention",
@@ -26,5 +40,14 @@ __all__ = [
     "Row",
     "Site",
     "SiteKind",
+    "TokenMaps",
+    "Totals",
+    "checked_probes",
+    "definitions_of",
+    "faults_of",
+    "l2_norms",
+    "largest_entry",
+    "registered_probes",
+    "sum_over_tokens",
     "totals",
 ]

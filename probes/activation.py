@@ -9,17 +9,23 @@ from torch import Tensor
 class Activation:
     """One tensor of shape [..., d] seen at a port, reduced over features once for all who ask.
 
-    Reductions run in `dtype` (fp32 while training, fp64 in a reference), whatever the tensor's own dtype: an fp16
-    norm overflows at 65,504. They are made of the values at the time of asking, so ask before the model can
+    Reductions run in `dtype` whatever the tensor's own, unless that is wider: an fp16 norm overflows at 65,504, and
+    a double tensor is never narrowed. They are made of the values at the time of asking, so ask before the model can
     change the tensor in place.
     """
 
-    __slots__ = ("_dots", "_norm", "dtype", "tensor")
+    __slots__ = ("_dots", "_norm", "_square", "counted", "dtype", "tensor")
 
-    def __init__(self, tensor: Tensor, dtype: torch.dtype = torch.float32) -> None:
-        self.tensor = _rows(tensor) if tensor.is_nested else tensor.detach()
-        self.dtype = dtype
+    def __init__(
+        self, tensor: Tensor, dtype: torch.dtype = torch.float32, *, counted: Tensor | None = None
+    ) -> None:
+        """`counted` [tokens], bool: which positions count; None: all."""
+        dense = _rows(tensor) if tensor.is_nested else tensor
+        self.tensor = dense.detach() if dense.requires_grad else dense
+        self.dtype = torch.float64 if tensor.dtype == torch.float64 else dtype
+        self.counted = counted
         self._norm: Tensor | None = None
+        self._square: Tensor | None = None
         self._dots: dict[int, tuple[Activation, Tensor]] = {}
 
     @property
@@ -29,7 +35,7 @@ class Activation:
 
     @property
     def tokens(self) -> int:
-        """Number of token positions."""
+        """Number of token positions, be they counted or not."""
         return self.tensor.numel() // max(1, self.width)
 
     @property
@@ -38,6 +44,13 @@ class Activation:
         if self._norm is None:
             self._norm = torch.linalg.vector_norm(self.tensor, dim=-1, dtype=self.dtype).reshape(-1)
         return self._norm
+
+    @property
+    def square(self) -> Tensor:
+        """Squares of the norms, shape [tokens]."""
+        if self._square is None:
+            self._square = self.norm * self.norm
+        return self._square
 
     def dot(self, other: Activation) -> Tensor:
         """Inner product with `other` for every token, shape [tokens]."""

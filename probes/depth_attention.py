@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from depthscope.probes.activation import Activation
-from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind, totals
+from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind, sum_over_tokens, totals
 from depthscope.quantities import quantity, reachable
 
 
@@ -62,10 +62,11 @@ class DepthAttention:
         squares = torch.stack([source.norm for source in sources]).square()
         # Deviations from the uniform weight, not from 0: a spread of 1e-5 around 0.25 survives fp32 squares.
         deviation = weights - 1 / len(sources)
-        over_sources = torch.stack([weights, deviation * deviation, shares, squares]).sum(-1)
+        per_token = torch.stack([weights, deviation * deviation, shares, squares])
+        over_sources = sum_over_tokens(per_token, read.counted)
         names = ("weight", "weight_deviation_square", "contribution", "source_square")
         return dict(zip(names, over_sources.unbind(), strict=True)) | totals(
-            {"entropy": torch.special.entr(weights).sum(0), "largest": weights.amax(0)}
+            {"entropy": torch.special.entr(weights).sum(0), "largest": weights.amax(0)}, read.counted
         )
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:

@@ -33,12 +33,14 @@ class FreshShare:
         if site.kind == "mixed_write":
             read = seen["next_read"]
             weight = seen["weight"].tensor.reshape(-1)
-            return totals({"mixed_share": weight * write.dot(read) / (read.norm * read.norm)})
+            return totals({"mixed_share": weight * write.dot(read) / read.square}, read.counted)
         if not site.fresh or "read" not in seen:
             return {}
-        squared, dot = write.norm * write.norm, write.dot(seen["read"])
         read = seen["read"]
-        return totals({"stream_share": (dot + squared) / (read.norm * read.norm + 2 * dot + squared)})
+        newest = write.dot(read) + write.square
+        # |h + f|^2 = |h|^2 + 2 <h, f> + |f|^2, without a pass over h + f.
+        share = newest / (read.square + write.dot(read) + newest)
+        return totals({"stream_share": share}, write.counted)
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         stream = merged["stream_share"] / row.tokens["write"]

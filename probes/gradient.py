@@ -27,8 +27,8 @@ class Gradient:
     )
 
     def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]:
-        norm = seen["gradient"].norm
-        return totals({f"{site.kind}_square": norm * norm})
+        gradient = seen["gradient"]
+        return totals({f"{site.kind}_square": gradient.square}, gradient.counted)
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         values = {}

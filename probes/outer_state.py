@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from depthscope.probes.activation import Activation
-from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind, totals
+from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind, sum_over_tokens, totals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class OuterState:
             for name, boundary in seen.items():
                 if name.startswith("boundary"):
                     amplitude = amplitude * boundary.width**0.5 / boundary.norm
-            return totals({"direct": amplitude})
+            return totals({"direct": amplitude}, seen["state"].counted)
         carry, write, boundary, read = (seen[name] for name in ("carry", "write", "boundary", "outer_read"))
         inner = Activation(boundary.tensor[..., : read.width], boundary.dtype)
         squared = boundary.norm * boundary.norm
@@ -72,9 +72,11 @@ class OuterState:
                 "ratio": write.norm / carry.norm,
                 "cosine": write.dot(carry) / (write.norm * carry.norm),
                 "extra": 1 - inner.norm * inner.norm / squared,
-            }
+            },
+            boundary.counted,
         )
-        channels = boundary.tensor.to(boundary.dtype).square().reshape(-1, boundary.width).sum(0)
+        squares = boundary.tensor.to(boundary.dtype).square().reshape(-1, boundary.width)
+        channels = sum_over_tokens(squares.T, boundary.counted)
         width = torch.full_like(sums["ratio"], float(read.width))
         return sums | {"channel_square": channels, "read_width": width}
 

@@ -59,8 +59,6 @@ class Row:
     loss_scale: float
     """What activation gradients are divided by: the GradScaler's scale times the number of ranks, since the loss
     is the mean of theirs and each backward knows only its own."""
-    parameter_scale: float
-    """What parameter gradients are divided by: 1 unless the optimizer unscales inside its kernel."""
     tokens: Mapping[str, Array]
     """For each site kind, the token positions merged into each entry; 0 where a site did not fire."""
     width: Mapping[str, Array]
@@ -69,6 +67,9 @@ class Row:
 
 class Probe(Protocol):
     """A frozen dataclass that reduces tensors to moments and moments to quantities.
+
+    Positions that do not count (`Activation.counted`) stay out of every moment: `totals`, `sum_over_tokens` and
+    `largest_entry` see to that. What is not counted may be NaN.
 
     `moments` is pure and returns fp32 tensors of a shape fixed by the site; micro-batches and ranks merge
     by the rule that `merges` declares for each moment, and by nothing else. `finish` gets, for every moment, an
@@ -92,7 +93,46 @@ class Probe(Protocol):
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]: ...
 
 
-def totals(per_token: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Sum every [tokens] vector: one stacked reduction instead of one launch a moment."""
-    sums = torch.stack(tuple(per_token.values())).sum(dim=1)
-    return dict(zip(per_token, sums.unbind(), strict=True))
+class Totals(dict[str, Tensor]):
+    """Moments of which the first were made as one vector, which is how they travel on."""
+
+    __slots__ = ("count", "together")
+    together: Tensor
+    """Shape [count]: the first moments."""
+    count: int
+
+
+def totals(per_token: Mapping[str, Tensor], counted: Tensor | None) -> dict[str, Tensor]:
+    """Sum every [tokens] vector over the positions that count: one stacked reduction, not one launch a moment.
+
+    In eager code they are `Totals`.
+    """
+    if len(per_token) == 1:
+        ((name, values),) = per_token.items()
+        together = sum_over_tokens(values, counted).reshape(1)
+        sums = {name: together[0]}
+    else:
+        together = sum_over_tokens(torch.stack(tuple(per_token.values())), counted)
+        sums = dict(zip(per_token, together.unbind(), strict=True))
+    if torch.compiler.is_compiling():  # where a vector taken apart and put together again costs nothing
+        return sums
+    moments = Totals(sums)
+    moments.together, moments.count = together, len(sums)
+    return moments
+
+
+def sum_over_tokens(values: Tensor, counted: Tensor | None) -> Tensor:
+    """Sum [..., tokens] over the positions that count."""
+    # Not a product with the mask: a position that does not count may be NaN.
+    return (values if counted is None else torch.where(counted, values, 0)).sum(-1)
+
+
+def largest_entry(seen: Activation) -> Tensor:
+    """Return the largest absolute entry over the positions that count; minus infinity without one."""
+    if seen.counted is None and not torch.compiler.is_compiling():
+        low, high = torch.aminmax(seen.tensor)
+        return torch.maximum(-low, high)
+    # Token by token, which in compiled code shares the pass over the tensor with the norms.
+    low, high = torch.aminmax(seen.tensor.reshape(-1, seen.width), dim=-1)
+    largest = torch.maximum(-low, high)
+    return (largest if seen.counted is None else torch.where(seen.counted, largest, -torch.inf)).amax()

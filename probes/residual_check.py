@@ -28,7 +28,7 @@ class ResidualCheck:
         state = seen["state"]
         gap = state.tensor.float() - seen["read"].tensor.float() - seen["write"].tensor.float()
         rest = Activation(gap, state.dtype)
-        return totals({"gap_square": rest.norm * rest.norm, "whole_square": state.norm * state.norm})
+        return totals({"gap_square": rest.square, "whole_square": state.square}, state.counted)
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         return {"residual_gap": np.sqrt(merged["gap_square"] / merged["whole_square"])}
@@ -51,7 +51,7 @@ class MixCheck:
             source = seen[f"source {place}"].tensor.float().reshape(-1, read.width)
             gap = gap - weights[place][:, None] * source
         rest = Activation(gap, read.dtype)
-        return totals({"mix_gap_square": rest.norm * rest.norm, "mix_square": read.norm * read.norm})
+        return totals({"mix_gap_square": rest.square, "mix_square": read.square}, read.counted)
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         return {"mix_gap": np.sqrt(merged["mix_gap_square"] / merged["mix_square"])}

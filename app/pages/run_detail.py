@@ -13,6 +13,7 @@ from depthscope.app.pages.run_detail_answers import (
     missing_answer,
     recorded_answer,
 )
+from depthscope.app.pages.run_detail_sites import sites_answer
 from depthscope.app.panel import panel
 
 _READING = "The run that is focused in the drawer; click another's name there."
@@ -25,7 +26,7 @@ def head() -> list[Any]:
 def body() -> html.Div:
     return html.Div(
         className="panels run-panels",
-        children=[panel(name, table=True) for name in ("about", "recorded", "config", "missing")],
+        children=[panel(name, table=True) for name in ("about", "recorded", "sites", "config", "missing")],
     )
 
 
@@ -37,6 +38,7 @@ RUN_DETAIL = Page(
     panels={
         "about": Panel(title="Run", answer=about_answer, table=True),
         "recorded": Panel(title="Recorded", answer=recorded_answer, table=True),
+        "sites": Panel(title="By site", answer=sites_answer, table=True),
         "config": Panel(title="Configuration", answer=config_answer, table=True),
         "missing": Panel(title="Not recorded", answer=missing_answer, table=True),
     },

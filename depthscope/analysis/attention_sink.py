@@ -11,7 +11,7 @@ from depthscope.analysis.finding import Finding, as_values
 from depthscope.analysis.fit import FloatArray
 from depthscope.analysis.records import Records
 from depthscope.analysis.rule import Rule
-from depthscope.analysis.skip_path import LEAST_SOURCES, WEIGHTS_ONLY, no_mixers
+from depthscope.analysis.skip_path import LEAST_SOURCES, WEIGHTS_ONLY, no_shares
 from depthscope.analysis.wording import percent, significant, source_words
 
 LIMIT = 3.0
@@ -105,5 +105,5 @@ RULE = Rule(
     question="Does one source draw weight from nearly every target?",
     find=_find,
     needs=("depth_attention",),
-    excludes=no_mixers,
+    excludes=no_shares,
 )

@@ -11,7 +11,7 @@ from depthscope.analysis.finding import Finding, as_values
 from depthscope.analysis.fit import FloatArray
 from depthscope.analysis.records import Records
 from depthscope.analysis.rule import Rule
-from depthscope.analysis.skip_path import LEAST_SOURCES, WEIGHTS_ONLY, no_mixers
+from depthscope.analysis.skip_path import LEAST_SOURCES, WEIGHTS_ONLY, no_shares
 from depthscope.analysis.wording import significant
 
 
@@ -98,5 +98,5 @@ RULE = Rule(
     question="How much weight do depth mixers give the newest source and the embedding?",
     find=_find,
     needs=("depth_attention",),
-    excludes=no_mixers,
+    excludes=no_shares,
 )

@@ -204,10 +204,17 @@ def no_mixers(layout: DepthLayout) -> str:
     return "" if layout.sources else "the design has no depth attention"
 
 
+def no_shares(layout: DepthLayout) -> str:
+    """Return why a weight is no share of a target's attention; empty where it is."""
+    return no_mixers(layout) or (
+        "" if layout.normalised else "the weights of the design's depth attention do not sum to 1"
+    )
+
+
 RULE = Rule(
     kind="skip_path",
     question="Which targets read a distant source well above uniform?",
     find=_find,
     needs=("depth_attention",),
-    excludes=no_mixers,
+    excludes=no_shares,
 )

@@ -1,12 +1,13 @@
 """Finding the depth axis of a model: blocks, sublayers, and where each read, write and state passes."""
 
-from depthscope.anatomy.anatomy import Anatomy, inspect_model
+from depthscope.anatomy.anatomy import Anatomy, call_arguments, inspect_model
 from depthscope.anatomy.blocks import Candidate
 from depthscope.anatomy.error import AnatomyError
 from depthscope.anatomy.finding import Check
 from depthscope.anatomy.groups import REST, parameter_groups, tied_parameters
 from depthscope.anatomy.layout import layout_of
 from depthscope.anatomy.ports import floating, follow, port_value, replaced
+from depthscope.anatomy.untouched import untouched
 from depthscope.anatomy.wrappers import is_sharded, unwrap
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "AnatomyError",
     "Candidate",
     "Check",
+    "call_arguments",
     "floating",
     "follow",
     "inspect_model",
@@ -24,5 +26,6 @@ __all__ = [
     "port_value",
     "replaced",
     "tied_parameters",
+    "untouched",
     "unwrap",
 ]

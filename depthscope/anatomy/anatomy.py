@@ -139,11 +139,12 @@ def inspect_model(
         plan=plan,
     )
     if example is not None:
-        return anatomy.settle(inner, *_arguments(example))
+        return anatomy.settle(inner, *call_arguments(example))
     return _settled_on_dummies(anatomy, inner)
 
 
-def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def call_arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the positional and keyword arguments that a tensor, a tuple or a dict stands for."""
     if isinstance(example, Mapping):
         return (), dict(example)
     return (tuple(example), {}) if isinstance(example, tuple | list) else ((example,), {})

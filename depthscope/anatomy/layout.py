@@ -20,6 +20,7 @@ def layout_of(axis: DepthAxis, model: nn.Module) -> DepthLayout:
         transformer_block=tuple(sublayer.transformer_block for sublayer in axis.sublayers),
         residual_block=tuple(sublayer.residual_block for sublayer in axis.sublayers),
         additive=tuple(sublayer.additive for sublayer in axis.sublayers),
+        summed=tuple(sublayer.summed for sublayer in axis.sublayers),
         reads=tuple(sublayer.read is not None for sublayer in axis.sublayers),
         states=tuple(sublayer.state is not None for sublayer in axis.sublayers),
         fresh=tuple(sublayer.fresh is not None for sublayer in axis.sublayers),
@@ -28,15 +29,18 @@ def layout_of(axis: DepthAxis, model: nn.Module) -> DepthLayout:
         source_names=axis.source_names,
         sources=tuple(mixers[target].sources if target in mixers else () for target in targets),
         partial=tuple(newest.get(target, -1) for target in targets),
+        normalised=all(mixer.normalised for mixer in axis.mixers),
         outer_blocks=len(axis.outer),
         outer_width=_outer_width(axis, model),
     )
 
 
 def _outer_width(axis: DepthAxis, model: nn.Module) -> int:
-    """Return D: W_b has shape [D, d], whatever else belongs to the write."""
+    """Return D: as described, or from W_b, whose shape is [D, d], whatever else belongs to the write."""
     if not axis.outer:
         return 0
+    if axis.outer[0].width:
+        return axis.outer[0].width
     parameters = dict(model.named_parameters(remove_duplicate=False))
     for name in axis.outer[0].write_parameters:
         matrices = [

@@ -16,8 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--designs",
         nargs="+",
         metavar="DESIGN",
-        help="residual designs, with options after a colon: prenorm block-attnres:S=4 hires:n=2,B=4 "
-        "(default: prenorm full-attnres block-attnres hires)",
+        help="residual designs, with options after a colon: prenorm block-attnres:S=4 hires:n=2,B=4; "
+        "any other word lists all of them (default: prenorm full-attnres block-attnres hires)",
     )
     parser.add_argument("--steps", type=count, metavar="N", help="optimizer steps of each design")
     parser.add_argument(
@@ -37,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     size.add_argument("--width", type=count, metavar="D", help="model width")
     size.add_argument("--context", type=count, metavar="T", help="tokens of a sequence")
     size.add_argument("--batch", type=count, metavar="B", help="sequences of a step")
+    size.add_argument(
+        "--experts",
+        type=count,
+        metavar="E",
+        help="MLPs of every MLP sublayer, two for each token (default: 1)",
+    )
     more = parser.add_argument_group("training and recording")
     more.add_argument("--optimizer", choices=("adamw", "muon"), help="muon: for matrices, AdamW for the rest")
     more.add_argument("--device", metavar="NAME", help="cpu or cuda (default: cuda where there is one)")
@@ -55,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = {
         name: value
         for name in (
-            "steps", "out", "port", "layers", "width", "context", "batch",
+            "steps", "out", "port", "layers", "width", "context", "batch", "experts",
             "optimizer", "device", "every_fast", "every_slow",
         )
         if (value := getattr(arguments, name)) is not None

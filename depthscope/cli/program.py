@@ -10,6 +10,7 @@ from depthscope.cli.check import CHECK
 from depthscope.cli.command import Command, parser_of
 from depthscope.cli.compare import COMPARE
 from depthscope.cli.demo import DEMO
+from depthscope.cli.doctor import DOCTOR
 from depthscope.cli.errors import IN_THE_WAY, CliError, UsageError, did_you_mean, os_error_text
 from depthscope.cli.export import EXPORT
 from depthscope.cli.inspect import INSPECT
@@ -22,7 +23,7 @@ from depthscope.cli.watch import WATCH
 
 COMMANDS: dict[str, Command] = {
     command.name: command
-    for command in (DEMO, SERVE, EXPORT, LS, SUMMARY, COMPARE, INSPECT, CHECK, RECOVER, WATCH)
+    for command in (DEMO, SERVE, EXPORT, LS, SUMMARY, COMPARE, INSPECT, CHECK, RECOVER, WATCH, DOCTOR)
 }
 INTERRUPTED = 130
 CLOSED_PIPE = 141

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from depthscope.analysis import Alert, AlertRule
     from depthscope.store import Run
 
-ALERT, ENDED_BADLY = 3, 1
+ALERT, NOT_LOOKED_AT, ENDED_BADLY = 3, 2, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"watch: {error}") from None
     watched = {entry.path: Watched(entry, rules) for entry in several(arguments.paths, "watch")}
     code = 0
+    looked_at: set[str] = set()
     while True:
         for entry in list(watched.values()):
             try:
@@ -66,9 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
                     return code
             if arguments.once or entry.ended:
                 code = max(code, entry.end())
+                looked_at |= entry.looked_at()
                 del watched[entry.run.path]
         if not watched:
-            return code
+            return _of_rules(arguments.alert or [], looked_at, code)
         time.sleep(arguments.poll)
 
 
@@ -98,10 +100,15 @@ class Watched:
         self._after = until
         return sorted((alert for alert in found if alert is not None), key=lambda alert: alert.step)
 
+    def looked_at(self) -> set[str]:
+        """Return the rules of which the run has a quantity."""
+        return {rule.text for rule in self._rules if any(name in self.run for name in rule.quantities)}
+
     def end(self) -> int:
         """Say how the run ended, and which rules had nothing to look at."""
+        looked_at = self.looked_at()
         for rule in self._rules:
-            if not any(name in self.run for name in rule.quantities):
+            if rule.text not in looked_at:
                 print(
                     f"depthscope: watch: {self.run.path} has none of {', '.join(rule.quantities)}: the rule "
                     f"{rule.text!r} was not looked at",
@@ -114,6 +121,11 @@ class Watched:
             {"run": self.run.name, "path": str(self.run.path), "ended": status, "step": self.run.last_step}
         )
         return 0 if status == "finished" else ENDED_BADLY
+
+
+def _of_rules(asked: list[str], looked_at: set[str], code: int) -> int:
+    """A rule that was asked for and that no run could answer is no all-clear."""
+    return code if code or set(asked) <= looked_at else NOT_LOOKED_AT
 
 
 def _tell(entry: Run, alert: Alert, command: str | None) -> None:
@@ -138,7 +150,7 @@ WATCH = Command(
     description="Follow live runs and print a JSON line at the first value that is not finite, at the first loss far "
     "above its usual course (spike), when the state after some sublayer is ten times its usual size (gain), or by "
     "rules of your own. Exit code: 0 the runs ended well, 1 one was stopped or crashed, 2 the command line was not "
-    "understood, 3 an alert.",
+    "understood, or no run has what a rule of yours asks for, 3 an alert.",
     examples=(
         ("depthscope watch runs/block-attnres", "until the run ends, or something goes wrong"),
         (

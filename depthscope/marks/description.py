@@ -54,6 +54,11 @@ class Sublayer:
     """How the next read holds f_l: it is the state itself, or a mix whose weights are seen; None: neither."""
     parameters: tuple[str, ...]
     """Module paths (or parameter names) whose parameters belong to this sublayer, its norm included."""
+    summed: bool = True
+    """True where s_l = something + f_l, so that dL/ds_l = dL/df_l; False where a norm or an average follows."""
+    made: Port | None = None
+    """Where h_l comes from with all its uses still ahead, for its gradient in compiled code. None: it is the sum that
+    the sublayer before it made (`fresh` is "state"), a mixer's output, a block's read or the embedding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +79,8 @@ class Mixer:
     key_norm: str | None
     """Name of the key norm's gain, shape [d]."""
     parameters: tuple[str, ...]
+    normalised: bool = True
+    """The weights of a token sum to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +103,8 @@ class OuterBlock:
     read_gate: str | None
     """Name of the scalar parameter whose sigmoid is the gate of R_b."""
     write_gate: str | None
+    width: int = 0
+    """D; 0: that of the write's matrix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,3 +125,9 @@ class DepthAxis:
     embedding_parameters: tuple[str, ...] = ()
     head_parameters: tuple[str, ...] = ()
     final_norm_parameters: tuple[str, ...] = ()
+
+    @property
+    def reads_the_embedding(self) -> bool:
+        """Return whether the first sublayer of one plain stream reads v_0 itself."""
+        mixed = any(mixer.target == 1 for mixer in self.mixers)
+        return not (mixed or self.outer) and self.sublayers[:1] != () and self.sublayers[0].additive

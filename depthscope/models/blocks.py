@@ -43,6 +43,14 @@ class ResidualBlocks:
         """Return the block that holds a sublayer."""
         return next(block for block, end in enumerate(self.ends) if layer < end)
 
+    def start(self, block: int) -> int:
+        """Return the first sublayer of a block."""
+        return self.ends[block - 1] if block else 0
+
+    def members(self, block: int) -> range:
+        """Return the sublayers of a block."""
+        return range(self.start(block), self.ends[block])
+
     def starts(self, layer: int) -> bool:
         """Return whether a sublayer is the first of its block."""
         return layer == 0 or layer in self.ends

@@ -27,6 +27,10 @@ class DecoderConfig:
     mlp: Literal["swiglu", "gelu"] = "swiglu"
     mlp_width: int | None = None
     """Hidden width of the MLP; None: 4 d for GELU, 8/3 d rounded up to a multiple of 8 for SwiGLU."""
+    experts: int = 1
+    """MLPs beside each other in every MLP sublayer; 1: a plain MLP. Each is `mlp_width` wide."""
+    active_experts: int = 2
+    """Experts that compute a token, the best by its router, where there is more than one."""
     tied_head: bool = False
     """Share one matrix between the token embedding and the LM head."""
     norm_eps: float = 1e-6
@@ -47,6 +51,7 @@ class DecoderConfig:
             "layers": self.layers,
             "heads": self.heads,
             "context": self.context,
+            "experts": self.experts,
         }
         for name, size in sizes.items():
             if size < 1:
@@ -65,6 +70,10 @@ class DecoderConfig:
             raise ValueError(f"positions={self.positions!r}: expected 'rotary' or 'learned'")
         if self.mlp not in ("swiglu", "gelu"):
             raise ValueError(f"mlp={self.mlp!r}: expected 'swiglu' or 'gelu'")
+        if self.experts > 1 and not 1 <= self.active_experts <= self.experts:
+            raise ValueError(
+                f"active_experts={self.active_experts}: expected 1 to {self.experts}, the number of experts"
+            )
         if self.positions == "rotary" and self.head_width % 2:
             raise ValueError(
                 f"width={self.width} over heads={self.heads} gives heads of odd width {self.head_width}; rotary "

@@ -54,7 +54,7 @@ class Decoder(nn.Module):
             self.embedding.position.normal_(0, std)
         for index, layer in enumerate(layers):
             for name, matrix in layer.sublayer.named_parameters():
-                scaled = self.config.depth_scaled_init and name == "out.weight"
+                scaled = self.config.depth_scaled_init and name.endswith("out.weight")
                 matrix.normal_(0, std / self.config.layers**0.5 if scaled else std)
             self.residual.init_sublayer(layer.sublayer, index)
         if not self.config.tied_head:
@@ -97,6 +97,8 @@ class Decoder(nn.Module):
             write=residual.write_port(layer),
             state=residual.state_port(layer),
             additive=residual.additive(layer),
+            summed=residual.summed(layer),
+            made=residual.made_port(layer),
             fresh=residual.fresh(layer),
             parameters=(f"layers.{layer}",),
         )

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from depthscope.marks import OuterBlock, Port
 from depthscope.models.blocks import ResidualBlocks
 from depthscope.models.config import DecoderConfig
-from depthscope.models.interface import Interface
+from depthscope.models.interface import Interface, Truncation
 from depthscope.models.norm import RMSNorm
+from depthscope.models.option import Design, Option, choice, number_or_none, numbers, switch, typed
 from depthscope.models.residual import Residual, State, tensors
 
 
@@ -41,6 +42,7 @@ class HiRes(Residual):
         outer_residual: bool = True,
         boundary_norm: bool = True,
         frozen: bool = False,
+        identity: bool = False,
         block_output: Literal["stream", "increment"] = "stream",
     ) -> None:
         """Choose the outer width n d (n may be fractional) and the residual blocks.
@@ -48,8 +50,14 @@ class HiRes(Residual):
         `blocks` is B, equal blocks of whole transformer blocks (when nothing is given 4, or the next lower that
         fits); or give `boundaries`, the numbers of sublayers before each block's end. `gate` is sigmoid(alpha) at the start, None for plain interfaces.
         `outer_residual`, `boundary_norm` and `frozen` (random interfaces that do not learn) are the ablations.
+        `identity` leaves only Pi of every interface: with n = 1 and no outer residual that is HiNorm, a PreNorm
+        stream that passes one RMSNorm at the end of each residual block.
         """
         super().__init__(config)
+        if identity and frozen:
+            raise ValueError(
+                "identity and frozen: an identity interface has nothing to freeze; give one of them"
+            )
         self.n = n
         self.outer_width = outer_width(n, config.width)
         self.equal_blocks = usual_blocks(config.layers) if blocks is None and boundaries is None else blocks
@@ -58,9 +66,12 @@ class HiRes(Residual):
         self.outer_residual = outer_residual
         self.boundary_norm = boundary_norm
         self.frozen = frozen
+        self.identity = identity
         self.block_output = block_output
 
-        def interface(inputs: int, outputs: int) -> Interface:
+        def interface(inputs: int, outputs: int) -> nn.Module:
+            if identity:
+                return Truncation(outputs)
             return Interface(inputs, outputs, gate=gate, frozen=frozen)
 
         inner, outer, count = config.width, self.outer_width, len(self.blocks)
@@ -74,19 +85,20 @@ class HiRes(Residual):
 
     @property
     def design(self) -> str:
-        where = f"B={self.equal_blocks}" if self.equal_blocks else f"boundaries={join(self.blocks.ends)}"
-        options = [f"n={self.n:g}", where]
-        if self.initial_gate != 0.1:
-            options.append("gate=none" if self.initial_gate is None else f"gate={self.initial_gate:g}")
-        if not self.outer_residual:
-            options.append("outer=no")
-        if not self.boundary_norm:
-            options.append("norm=no")
-        if self.frozen:
-            options.append("frozen=yes")
-        if self.block_output != "stream":
-            options.append(f"phi={self.block_output}")
-        return f"{self.name}:{','.join(options)}"
+        listed = None if self.equal_blocks else self.blocks.ends
+        gate = "none" if self.initial_gate is None else self.initial_gate
+        return typed(
+            self.name,
+            n=float(self.n),
+            B=self.equal_blocks,
+            boundaries=listed,
+            gate=None if gate == 0.1 or self.identity else gate,
+            outer=None if self.outer_residual else False,
+            norm=None if self.boundary_norm else False,
+            frozen=True if self.frozen else None,
+            identity=True if self.identity else None,
+            phi=None if self.block_output == "stream" else self.block_output,
+        )
 
     def begin(self, embedding: Tensor) -> State:
         return self._enter(0, self.E(embedding))
@@ -131,7 +143,8 @@ class HiRes(Residual):
 
     def _describe_block(self, block: int) -> OuterBlock:
         read, write, norm = (f"residual.{part}.{block}" for part in ("R", "W", "norms"))
-        gated = self.initial_gate is not None
+        gated = self.initial_gate is not None and not self.identity
+        learned = not self.identity
         return OuterBlock(
             index=block + 1,
             carry=Port(module=read, side="input"),
@@ -139,8 +152,9 @@ class HiRes(Residual):
             write=Port(module=write, side="output"),
             boundary=Port(module=norm, side="input"),
             state=Port(module=norm, side="output"),
-            read_parameters=(f"{read}.weight",),
-            write_parameters=(f"{write}.weight",),
+            width=self.outer_width,
+            read_parameters=(f"{read}.weight",) if learned else (),
+            write_parameters=(f"{write}.weight",) if learned else (),
             read_gate=f"{read}.gate" if gated else None,
             write_gate=f"{write}.gate" if gated else None,
         )
@@ -174,11 +188,25 @@ def choose_blocks(layers: int, blocks: int | None, boundaries: Sequence[int] | N
         raise ValueError(
             f"{count} residual blocks do not share {transformer_blocks} transformer blocks equally; choose B "
             f"(blocks) from {', '.join(map(str, fitting))}, or give boundaries in sublayers, e.g. "
-            f"boundaries={join((2, layers))}"
+            f"boundaries=2+{layers}"
         )
     return ResidualBlocks.of_size(layers, layers // count)
 
 
-def join(ends: Sequence[int]) -> str:
-    """Return numbers as they are typed in a design string."""
-    return "+".join(map(str, ends))
+HIRES = Design(
+    name=HiRes.name,
+    label=HiRes.label,
+    build=HiRes,
+    options={
+        "n": Option(argument="n", parse=float, example="n=2"),
+        "B": Option(argument="blocks", parse=int, example="B=4"),
+        "boundaries": Option(argument="boundaries", parse=numbers, example="boundaries=4+10+16"),
+        "gate": Option(argument="gate", parse=number_or_none, example="gate=0.1 or gate=none"),
+        "outer": switch("outer_residual", "outer"),
+        "norm": switch("boundary_norm", "norm"),
+        "frozen": switch("frozen", "frozen"),
+        "identity": switch("identity", "identity"),
+        "phi": choice("block_output", "phi", ("stream", "increment")),
+    },
+    example="hires:n=2,B=4",
+)

@@ -9,10 +9,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+class Truncation(nn.Module):
+    """Pi x: the features both widths share; the rest is cut, or filled up with zeros. Owns no parameters."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.outputs = outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        # A negative padding cuts: the same call serves both directions.
+        return F.pad(x, (0, self.outputs - x.shape[-1]))
+
+
 class Interface(nn.Module):
     """(1 - sigmoid(alpha)) Pi x + sigmoid(alpha) M x, from width `inputs` to width `outputs`.
 
-    Pi keeps the features both widths share: it cuts the rest, or fills up with zeros. M (`weight`, [outputs,
+    Pi is `truncation`. M (`weight`, [outputs,
     inputs]) starts with standard deviation 1 / sqrt(inputs); `gate` is alpha, [1] (`fully_shard` takes no
     scalars). `gate` at the start is given as sigmoid(alpha): 0 is exactly Pi, 1 exactly M, None leaves Pi and the gate
     out.
@@ -20,7 +32,7 @@ class Interface(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, *, gate: float | None, frozen: bool = False) -> None:
         super().__init__()
-        self.outputs = outputs
+        self.truncation = Truncation(outputs)
         self.weight = nn.Parameter(torch.randn(outputs, inputs) / inputs**0.5, requires_grad=not frozen)
         self.gate = None if gate is None else nn.Parameter(torch.tensor([logit(gate)]))
 
@@ -30,8 +42,8 @@ class Interface(nn.Module):
             if self.gate is None:
                 return mapped
             share = torch.sigmoid(self.gate)
-            # A negative padding cuts: the same call serves both directions.
-            return (1 - share) * F.pad(x, (0, self.outputs - x.shape[-1])) + share * mapped
+            kept: Tensor = (1 - share) * self.truncation(x)
+            return kept + share * mapped
 
 
 def logit(share: float) -> float:

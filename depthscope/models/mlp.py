@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from depthscope.models.config import DecoderConfig
+from depthscope.models.moe import MixtureOfExperts
 
 
 class SwiGLU(nn.Module):
@@ -35,7 +36,13 @@ class GeluMLP(nn.Module):
         return output
 
 
-def build_mlp(config: DecoderConfig) -> SwiGLU | GeluMLP:
-    """Return the MLP that `config` asks for."""
+def build_mlp(config: DecoderConfig) -> nn.Module:
+    """Return the MLP that `config` asks for, or a mixture of experts of that kind."""
     kind = SwiGLU if config.mlp == "swiglu" else GeluMLP
-    return kind(config.width, config.hidden_width)
+
+    def mlp() -> nn.Module:
+        return kind(config.width, config.hidden_width)
+
+    if config.experts == 1:
+        return mlp()
+    return MixtureOfExperts(config.width, mlp, experts=config.experts, active=config.active_experts)

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from depthscope.marks import coefficient
+from depthscope.models.precision import at_least_float32
 
 
 def rms_scale(x: Tensor, eps: float) -> Tensor:
     """Return 1 / rms of each vector of `x`, shape [..., 1], in float32 or better whatever the dtype of `x`."""
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
-    return torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+    return torch.rsqrt(at_least_float32(x).square().mean(-1, keepdim=True) + eps)
 
 
 class RMSNorm(nn.Module):

@@ -86,6 +86,10 @@ class Residual(nn.Module):
         """Return whether s_l = h_l + f_l."""
         return True
 
+    def summed(self, layer: int) -> bool:
+        """Return whether s_l = something + f_l, so that dL/ds_l = dL/df_l."""
+        return True
+
     def fresh(self, layer: int) -> Literal["state", "mixer"] | None:
         """Return how the next read holds f_l; see `marks.Sublayer`."""
         return "state"
@@ -100,6 +104,10 @@ class Residual(nn.Module):
     def state_port(self, layer: int) -> Port | None:
         # The state is the very tensor that the next sublayer reads, so both share one visit.
         return self.read_port(layer + 1) if layer + 1 < self.layers else self.final_read_port()
+
+    def made_port(self, layer: int) -> Port | None:
+        """Return where h_l is made, unless that is known from elsewhere; see `marks.Sublayer`."""
+        return None
 
     def final_read_port(self) -> Port:
         return Port(module="end", side="output")

@@ -40,8 +40,12 @@ class DepthLayout:
     """For each target, the columns of the source axis it can read; all empty without depth mixers."""
     partial: tuple[int, ...] = ()
     """For each target, the column that holds the unfinished sum of its block; -1 for none."""
+    normalised: bool = True
+    """The weights with which a target reads its sources sum to 1."""
     outer_blocks: int = 0
     outer_width: int = 0
+    summed: tuple[bool, ...] = ()
+    """s_l = something + f_l, so that dL/ds_l = dL/df_l; empty in runs written before it was known: everywhere."""
 
     @property
     def layers(self) -> int:
@@ -97,7 +101,7 @@ def reachable(quantity: Quantity, layout: DepthLayout) -> Mask:
         case "target":
             return tuple(bool(columns) for columns in layout.sources)
         case "target_of_two":
-            return tuple(len(columns) > 1 for columns in layout.sources)
+            return tuple(len(columns) > 1 and layout.normalised for columns in layout.sources)
         case "source":
             everything = range(len(layout.source_names))
             return tuple(tuple(column in columns for column in everything) for columns in layout.sources)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from depthscope.quantities.words import TOKEN_MASK, TOKENS
+
 Stream = Literal["fast", "slow"]
 Reach = Literal[
     "step",
@@ -67,5 +69,6 @@ class Quantity:
             "source": self.source,
             "when": self.when,
             "comment": self.note,
+            "token_mask": TOKEN_MASK if TOKENS in self.reduction or self.derived else "",
         }
         return {key: text for key, text in texts.items() if text}

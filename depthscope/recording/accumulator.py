@@ -63,16 +63,25 @@ class Accumulator:
         for probe, largest in self.probes:
             for name, value in probe.moments(self.site, seen).items():
                 (maxima if name in largest else sums).append(value.reshape(-1))
-        tokens = torch.ones_like(counted.norm).sum().reshape(1)
-        new = torch.cat([*sums, tokens, tokens * counted.width])
+        if counted.counted is None:
+            counts = (
+                self.sums.new_full((1,), counted.tokens),
+                self.sums.new_full((1,), counted.tokens * counted.width),
+            )
+        else:
+            tokens = counted.counted.to(counted.dtype).sum().reshape(1)
+            counts = tokens, tokens * counted.width
+        new = torch.cat([*sums, *counts])
         self.sums.add_(new if gate is None else torch.where(gate > 0, new, torch.zeros_like(new)))
         if maxima:
             larger = torch.maximum(self.maxima, torch.cat(maxima))
             self.maxima.copy_(larger if gate is None else torch.where(gate > 0, larger, self.maxima))
 
-    def clear(self) -> None:
-        self.sums.zero_()
-        self.maxima.fill_(-torch.inf)
+    def move(self, device: torch.device) -> None:
+        """Go on, empty, on another device."""
+        self.sums = torch.zeros_like(self.sums, device=device)
+        self.maxima = torch.full_like(self.maxima, -torch.inf, device=device)
+        keep_address(self.sums, self.maxima)
 
     def read(self, numbers: Array) -> tuple[int, int, list[list[Array]]]:
         """Return tokens, width, and for each visit the values of its moments, from `sums` and then `maxima`."""

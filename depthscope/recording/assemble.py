@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from depthscope.probes import Array, Probe, Row
+from depthscope.probes import Array, ParameterGradient, Probe, Row, definitions_of
 from depthscope.quantities import QUANTITIES, DepthLayout
 from depthscope.recording.identities import mix_gap, write_gap
 from depthscope.recording.merge import MergePlan, by_probe, positions_of
 from depthscope.recording.packet import Packet
+from depthscope.recording.probe_batch import PROBE
 from depthscope.recording.rank_rows import MergedRow
+from depthscope.recording.sites import Sites
+from depthscope.recording.values import joined
 
 TOLERANCE = 1e-3
 LOW_PRECISION_TOLERANCE = 2e-2
@@ -35,15 +39,21 @@ class Assembler:
         shapes: Mapping[str, tuple[int, ...]],
         sink: Sink,
         withdraw: Callable[[str, str], None],
-        count: Callable[[str, Array], None],
+        sites: Sites,
         gather: Callable[[MergedRow], MergedRow | None] = lambda row: row,
+        probe_shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+        masked: Callable[[int], None] = lambda step: None,
     ) -> None:
         """`shapes` holds the quantities of the store, with the shape of one row of each.
 
-        `gather` makes of this rank's row that of all ranks; None on a rank that gives its row away.
+        `probe_shapes` are those of a probe batch's stream. `gather` makes of this rank's row that of all ranks; None
+        on a rank that gives its row away. `masked` is told of the first step in which positions were left out.
         """
         self.probes, self.layout, self.shapes, self.sink = tuple(probes), layout, shapes, sink
-        self._withdraw, self._count, self._gather = withdraw, count, gather
+        self._withdraw, self._sites, self._gather = withdraw, sites, gather
+        self._masked: Callable[[int], None] | None = masked
+        self.probe_shapes = probe_shapes
+        self._known = definitions_of(probes)
         self.present: set[str] = set()
         """Arrays that have had a value, be it an infinite one."""
         self.calls: Array = np.ones(layout.layers)
@@ -57,38 +67,54 @@ class Assembler:
     def __call__(self, packet: Packet, flat: Array) -> None:
         plan = self._plan(packet)
         moments, scalars = flat[: plan.length], flat[plan.length :]
-        known = dict(packet.host_scalars) | dict(zip(packet.device_scalars, scalars.tolist(), strict=True))
-        if not packet.stream_rows & {"fast", "slow"}:
+        known = joined(
+            dict(packet.host_scalars) | dict(zip(packet.device_scalars, scalars.tolist(), strict=True))
+        )
+        if not packet.stream_rows & {"fast", "slow", PROBE}:
             for stream in packet.stream_rows:
                 self.sink.append(stream, packet.step, known)
             return
-        tokens, widths = self._measure(packet)
+        tokens, widths = self._measure(packet, known)
+        of_batch = PROBE in packet.stream_rows
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            row = self._gather(
-                MergedRow(
-                    step=packet.step,
-                    moments=plan.merge(moments),
-                    tokens=tokens,
-                    widths=widths,
-                    known=known,
-                    low_precision=packet.low_precision,
-                    traced=bool(packet.traced),
-                )
+            own = MergedRow(
+                step=packet.step,
+                moments=plan.merge(moments),
+                tokens=tokens,
+                widths=widths,
+                known=known,
+                low_precision=packet.low_precision,
+                traced=packet.traced is not None,
             )
+            row = own if of_batch else self._gather(own)
             if row is None:
                 return
+            if not of_batch:
+                self._sites.saw(packet.stream_rows, row.tokens)
             values = self._finish(row)
+        if of_batch:
+            self._write_probe(packet.step, values)
+            return
+        if "masked" in row.known and self._masked is not None:
+            self._masked(row.step)
+            self._masked = None
         self._write(packet, row, values)
+
+    def _write_probe(self, step: int, values: Mapping[str, Any]) -> None:
+        shapes = self.probe_shapes
+        row = {name: np.broadcast_to(value, shapes[name]) for name, value in values.items() if name in shapes}
+        self.sink.append(PROBE, step, row)
 
     def _write(self, packet: Packet, merged: MergedRow, values: Mapping[str, Any]) -> None:
         for stream in sorted(packet.stream_rows):
             row: dict[str, Any] = {
-                name: np.broadcast_to(value, self.shapes[name])
+                name: value if value.shape == self.shapes[name] else np.broadcast_to(value, self.shapes[name])
                 for name, value in values.items()
-                if name in self.shapes and QUANTITIES[name].stream == stream
+                if name in self.shapes and self._known[name].stream == stream
             }
             if stream == "fast":
                 row |= _whole_model(merged.known, values)
+            self._sites.wrote(row)
             self.present |= {name for name in row.keys() - self.present if not np.isnan(row[name]).all()}
             self.sink.append(stream, packet.step, row)
 
@@ -107,7 +133,6 @@ class Assembler:
                 layout=self.layout,
                 loss_tokens=known["loss_tokens"],
                 loss_scale=known.get("loss_scale", 1.0) * merged.ranks,
-                parameter_scale=known.get("parameter_scale", 1.0),
                 tokens=tokens[index],
                 width=merged.widths[index],
             )
@@ -120,12 +145,14 @@ class Assembler:
         self._check("layer", added, tolerance, "read + write does not give the state")
         self._check("target", mixed, tolerance, "the mixed sources do not give the read")
         for held in tokens:
-            for kind, counts in held.items():
-                self._count(kind, counts)
             if "write" in held and held.get("embedding", np.zeros(1))[0]:
                 self.calls = held["write"] / held["embedding"]
         if writes := [held["write"] for held in tokens if "write" in held]:
             _leave_out(values, np.max(writes, axis=0) == 0)
+        if "read_in_step" in known and _zeroed(values):
+            values = {
+                name: value for name, value in values.items() if name not in ParameterGradient.quantities
+            }
         if "withhold_gradients" in known:
             values = {name: value for name, value in values.items() if not name.startswith("grad_")}
         if merged.traced and self.calls[0] > 1 and "grad_read_rms" in values:
@@ -135,14 +162,22 @@ class Assembler:
             )
         return {name: self._kept(name, value) for name, value in values.items()}
 
-    def _measure(self, packet: Packet) -> tuple[list[dict[str, Array]], list[dict[str, Array]]]:
-        """Sum token positions and note widths, for each probe and site kind, as each probe saw them."""
+    def _measure(
+        self, packet: Packet, known: dict[str, float]
+    ) -> tuple[list[dict[str, Array]], list[dict[str, Array]]]:
+        """Sum token positions and note widths, for each probe and site kind, as each probe saw them.
+
+        Takes what a mask counted out of `known`.
+        """
+        counted = {name: known.pop(name) for name in {*packet.tokens} if isinstance(name, str)}
         tokens: list[dict[str, Array]] = []
         for probe in self.probes:
             tokens.append({kind: np.zeros(max(1, positions_of(kind, self.layout))) for kind in probe.sites})
         widths = [{kind: np.full_like(array, np.nan) for kind, array in held.items()} for held in tokens]
         for visit, count, width in zip(packet.visits, packet.tokens, packet.widths, strict=True):
-            tokens[visit.probe][visit.site.kind][visit.site.position] += count
+            tokens[visit.probe][visit.site.kind][visit.site.position] += (
+                counted[count] if isinstance(count, str) else count
+            )
             widths[visit.probe][visit.site.kind][visit.site.position] = width
         return tokens, widths
 
@@ -154,13 +189,12 @@ class Assembler:
         for position in np.flatnonzero(fresh):
             self._withdrawn[axis][position] = True
             name = (*self.layout.layer_names, "output")[position]
-            self._withdraw(
-                f"{axis} {position + 1} ({name})",
-                f"{what}: relative gap {gap[position]:.2g}, tolerance {tolerance:g}",
-            )
+            reason = f"{what}: relative gap {gap[position]:.2g}, tolerance {tolerance:g}"
+            self._sites.withdraw(axis, int(position), what)
+            self._withdraw(f"{axis} {position + 1} ({name})", reason)
 
     def _kept(self, name: str, value: Array) -> Array:
-        dims = QUANTITIES[name].dims
+        dims = self._known[name].dims if name in self._known else ("target",)  # single tokens' maps
         axis = dims[0] if dims else ""
         withdrawn = self._withdrawn.get(axis)
         if withdrawn is None or not withdrawn.any() or name in ("param_grad_norm", "mixer_grad_norm"):
@@ -168,6 +202,11 @@ class Assembler:
         kept = np.broadcast_to(value, (len(withdrawn), *value.shape[1:])).copy()
         kept[withdrawn] = np.nan
         return kept
+
+
+def _zeroed(values: Mapping[str, Any]) -> bool:
+    """Whether zero_grad came before the gradients were read: activations had some, parameters are all at 0."""
+    return bool(values.get("grad_norm") == 0 and np.any(values.get("grad_write_rms", 0) > 0))
 
 
 def _leave_out(values: dict[str, Array], unused: npt.NDArray[np.bool_]) -> None:

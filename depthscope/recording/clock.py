@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor
+
 
 class Clock:
     """Counts optimizer steps as `Recorder.step` ends them."""
@@ -12,16 +14,17 @@ class Clock:
     def __init__(self, start_step: int) -> None:
         self.next = start_step
         """Number of the step under way: steps completed before it."""
-        self.tokens_seen = 0
-        self.positions = 0
+        self.tokens_seen: int | Tensor = 0
+        """On its device where a mask tells which positions count."""
+        self.positions: int | Tensor = 0
         """Token positions of the step's training forwards so far."""
         self.forwards = 0
         self.last_time: float | None = None
         self._stride = 1
         self._started = False
 
-    def saw_forward(self, positions: int) -> None:
-        self.positions += positions
+    def saw_forward(self, positions: int | Tensor) -> None:
+        self.positions = self.positions + positions
         self.forwards += 1
 
     def label(self, given: int | None) -> int:
@@ -31,17 +34,17 @@ class Clock:
             raise ValueError(f"step={label}: step {self.next - self._stride} came before it; steps only grow")
         return label
 
-    def advance(self, label: int, *, given: bool, tokens: int, now: float) -> None:
+    def advance(self, label: int, *, given: bool, tokens: int | Tensor, now: float) -> None:
         """Begin the next step. Steps numbered by the user are expected to go on at their last distance."""
         self._stride = max(1, label - self.next + self._stride) if given and self._started else 1
         self.next = label + self._stride
-        self.tokens_seen += tokens
+        self.tokens_seen = self.tokens_seen + tokens
         self.positions = self.forwards = 0
         self.last_time = now
         self._started = True
 
     def state(self) -> dict[str, Any]:
-        return {"next_step": self.next, "tokens_seen": self.tokens_seen}
+        return {"next_step": self.next, "tokens_seen": int(self.tokens_seen)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.next, self.tokens_seen = int(state["next_step"]), int(state["tokens_seen"])

@@ -62,7 +62,8 @@ class Handover:
             host = self._pinned(flat.numel())
             host[: flat.numel()].copy_(flat, non_blocking=True)
             arrived = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
-            arrived.record()
+            # The stream of the copy: the current one of that device, which need not be the current device.
+            arrived.record(torch.cuda.current_stream(flat.device))
         self._queue.put(_Sent(packet=packet, host=host, length=flat.numel(), arrived=arrived))
         return True
 
@@ -77,6 +78,15 @@ class Handover:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    def _numbers(self, sent: _Sent) -> Array:
+        if sent.arrived is not None:
+            sent.arrived.synchronize()
+        # Of other devices than CUDA the copy is made here, where it may wait.
+        numbers = np.asarray(sent.host[: sent.length].cpu().numpy(), dtype=np.float64)
+        if sent.arrived is not None:
+            self._buffers.put(sent.host)
+        return numbers
+
     def _pinned(self, length: int) -> Tensor:
         try:
             buffer = self._buffers.get_nowait()
@@ -86,13 +96,10 @@ class Handover:
 
     def _drain(self) -> None:
         while (sent := self._queue.get()) is not None:
-            if sent.arrived is not None:
-                sent.arrived.synchronize()
-            numbers = np.asarray(sent.host[: sent.length].numpy(), dtype=np.float64)
-            if sent.arrived is not None:
-                self._buffers.put(sent.host)
             try:
-                self._consume(sent.packet, numbers)
+                self._consume(sent.packet, self._numbers(sent))
+            except RuntimeError:  # of the device; training hears of it by itself
+                self.dropped += 1
             finally:
                 with self._empty:
                     self._bytes -= sent.length * sent.host.element_size()

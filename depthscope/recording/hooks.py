@@ -64,7 +64,9 @@ class _PortHook(ModelHook):
                 if tensor is None or not torch.is_floating_point(tensor):
                     continue
                 self.observer.low_precision |= tensor.dtype in (torch.float16, torch.bfloat16)
-                seen = Activation(tensor)
+                if not self.observer.fits(port, tensor):
+                    continue
+                seen = self.observer.see(tensor)
                 with full_precision(tensor):
                     for action in actions:
                         action(seen, tensor)

@@ -26,9 +26,18 @@ class Ledger:
         parts = [part for each in self.accumulators for part in (each.sums, each.maxima)]
         return torch.cat([*parts, self.arming.counted])
 
+    def follow(self) -> bool:
+        """Go where the model went since, before or between forwards; True when it did."""
+        moved = self.arming.follow()
+        if moved:
+            for each in self.accumulators:
+                each.move(self.arming.device)
+        return moved
+
     def clear(self) -> None:
         """Start the next step."""
-        torch._foreach_zero_([each.sums for each in self.accumulators])
+        if self.accumulators:
+            torch._foreach_zero_([each.sums for each in self.accumulators])
         for each in self.accumulators:
             if each.maxima.numel():
                 each.maxima.fill_(-torch.inf)
@@ -37,7 +46,7 @@ class Ledger:
 
 def expand(packet: Packet, flat: Array) -> tuple[Packet, Array]:
     """Return the packet and its vector as they would be, had every number been made by eager code."""
-    if not packet.traced:
+    if packet.traced is None:
         return packet, flat
     size = sum(each.length for each in packet.traced) + 2
     eager, tail = flat[: len(flat) - size], flat[len(flat) - size :]

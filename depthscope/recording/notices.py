@@ -26,6 +26,10 @@ RANKS_CAME_LATER = (
     "its activation gradients are those of that process's own loss: make the recorder after init_process_group and "
     "after the model is wrapped, on every rank"
 )
+PROBE_MISSED = (
+    "the probe batch was not run in this step, since the loop calls compiled code and no step of an optimizer was seen "
+    "before its update: give the recorder the optimizer"
+)
 NO_AXIS_YET = "the depth axis is found on the first training forward, which has not come yet"
 
 

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice, pairwise
 
 import torch
 from torch import Tensor, nn
 
-from depthscope.marks import DepthAxis, Mixer
-from depthscope.probes import Activation, Probe, Site, SiteKind
+from depthscope.marks import DepthAxis, Mixer, Port
+from depthscope.probes import SCALE, Activation, Probe, Site, SiteKind, Totals
 from depthscope.recording.arming import Arming
 from depthscope.recording.graph_places import Place, place_of
 from depthscope.recording.merge import Visit
+from depthscope.recording.positions import fits, over_tokens
 
 
 class Generation:
     """The moments of one training forward and of the backward that follows it."""
 
     __slots__ = (
+        "_counts",
         "expected",
         "fired",
         "first_read",
         "hooked",
+        "low_precision",
+        "mask",
         "positions",
         "postponed",
         "scalars",
@@ -33,26 +38,52 @@ class Generation:
         "widths",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, mask: Tensor | None = None) -> None:
+        self.mask = mask
+        """Which positions of the forward count; None: all."""
+        self._counts: dict[torch.Size, tuple[Tensor, Tensor]] = {}
         self.visits: list[Visit] = []
         self.scalars: list[Tensor] = []
+        """In vectors of one or more."""
         self.vectors: list[Tensor] = []
-        self.tokens: list[int] = []
+        self.tokens: list[int | Tensor] = []
+        """Positions behind each visit: on the device where a mask tells."""
         self.widths: list[int] = []
-        self.positions = 0
+        self.positions: int | Tensor = 0
         """Token positions that the model was called with."""
         self.first_read = False
         """Layer 1's read was seen itself."""
+        self.low_precision = False
+        """Of a forward that was looked at aside: some port showed an fp16 or bf16 tensor."""
         self.expected = 0
         self.fired = 0
         self.postponed = 0
         """Gradients that a reentrant checkpoint's recomputation will ask for."""
         self.hooked: dict[tuple[int, Site], weakref.ref[Tensor]] = {}
 
+    def put_together(self) -> None:
+        """Make one vector of what a forward left, so that the end of the step has less to do."""
+        if len(self.scalars) > 1:
+            self.scalars = [torch.cat(self.scalars)]
+
     @property
     def missing(self) -> int:
         """Gradients that were asked for and never came."""
         return max(self.expected - self.fired, 0 if self.fired else self.postponed)
+
+    def see(self, tensor: Tensor) -> Activation:
+        """Return a tensor [..., d] of this forward with the positions that count."""
+        if self.mask is None:
+            return Activation(tensor)
+        if tensor.shape not in self._counts:
+            counted = over_tokens(self.mask, tensor)
+            assert counted is not None
+            self._counts[tensor.shape] = counted, counted.sum()
+        return Activation(tensor, counted=self._counts[tensor.shape][0])
+
+    def count(self, seen: Activation) -> int | Tensor:
+        """Return how many of its positions count."""
+        return seen.tokens if seen.counted is None else self._counts[seen.tensor.shape][1]
 
 
 class Observer:
@@ -75,11 +106,13 @@ class Observer:
         self.streams: frozenset[str] = frozenset()
         self.checking = True
         """Compare h + f with s: on the first recorded step only, since it needs one more pass over each state."""
+        self.misfits: dict[str, str] = {}
+        """Ports whose tensor has other positions than the mask, with the shapes."""
         self.generations: list[Generation] = []
         self.whole_step = Generation()
         """What belongs to the optimizer step and to no forward: the gradients of the parameters."""
         self._sites: dict[tuple[SiteKind, int], Site] = {}
-        self._visits: dict[tuple[int, Site, tuple[str, ...]], Visit] = {}
+        self._visits: dict[tuple[int, SiteKind, int, tuple[str, ...]], Visit] = {}
         self._mixers: dict[int, Mixer] = {mixer.target: mixer for mixer in axis.mixers}
         self._looking: dict[SiteKind, list[tuple[int, Probe]]] = {}
         for index, probe in enumerate(self.probes):
@@ -91,7 +124,13 @@ class Observer:
             if sublayer.additive and sublayer.state is not None and sublayer.state == following.read
         }
         """Layers whose state is the very tensor that the next one reads: dL/df_l = dL/ds_l = dL/dh_{l+1}."""
+        self._aside = False
         self.forget()
+
+    @property
+    def in_step(self) -> bool:
+        """A recorded forward of the step is under way, or was when it was interrupted."""
+        return self.live and not self._aside
 
     @property
     def watching(self) -> bool:
@@ -101,11 +140,11 @@ class Observer:
 
     # --- the life of a step -----------------------------------------------------------------------------
 
-    def begin_forward(self, positions: int) -> None:
+    def begin_forward(self, positions: int | Tensor) -> None:
         """Open a generation; one whose gradients were zeroed since belongs to no optimizer step and is dropped."""
         if any(each.fired for each in self.generations) and not self._any_gradient():
             self.generations.clear()
-        generation = Generation()
+        generation = Generation(self.arming.mask)
         generation.positions = positions
         self.generations.append(generation)
         self.live = True
@@ -119,6 +158,8 @@ class Observer:
             self.generations.pop()
         elif self.live and "slow" in self.streams and len(self.generations) == 1:
             self.see_parameters(self.generations[-1])
+        if self.live and completed:
+            self.generations[-1].put_together()
         self.live = False
         self.forget()
 
@@ -144,7 +185,38 @@ class Observer:
         self.generations, self.whole_step = [], Generation()
         return complete
 
+    @contextmanager
+    def aside(self, streams: frozenset[str]) -> Iterator[Generation]:
+        """Look at a forward that belongs to no step, for these streams; the step under way goes on as it was."""
+        kept = self.generations, self.streams, self.live, self.checking, self.low_precision
+        generation = Generation()
+        self.generations, self.streams, self.live, self.checking = [generation], streams, True, False
+        self.low_precision, self._aside = False, True
+        try:
+            yield generation
+        finally:
+            self._aside = False
+            generation.low_precision = self.low_precision
+            self.generations, self.streams, self.live, self.checking, self.low_precision = kept
+            self.forget()
+
     # --- what the ports show ----------------------------------------------------------------------------
+
+    def fits(self, port: Port, tensor: Tensor) -> bool:
+        """Whether the tensor's positions are those of the mask; if not, nothing is recorded of it."""
+        return self._fits(self.generations[-1], str(port), tensor)
+
+    def _fits(self, generation: Generation, where: str, tensor: Tensor) -> bool:
+        mask = generation.mask
+        if fits(mask, tensor):
+            return True
+        assert mask is not None
+        self.misfits[where] = f"mask {tuple(mask.shape)}, tensor {tuple(tensor.shape)}"
+        return False
+
+    def see(self, tensor: Tensor) -> Activation:
+        """Return a tensor of the forward under way with the positions that count."""
+        return self.generations[-1].see(tensor)
 
     def see_embedding(self, seen: Activation, tensor: Tensor) -> None:
         self._hook_first_read(tensor)
@@ -156,7 +228,11 @@ class Observer:
             return
         _ = seen.norm  # now: the sublayer may change its input in place
         sublayer = self.axis.sublayers[layer - 1]
-        kept = Activation(seen.tensor.clone()) if self.checking and sublayer.additive else seen
+        kept = (
+            Activation(seen.tensor.clone(), counted=seen.counted)
+            if self.checking and sublayer.additive
+            else seen
+        )
         self._reads[layer] = (kept, kept.tensor._version)
         self._see_mixed_write(layer - 1, seen)
 
@@ -180,7 +256,7 @@ class Observer:
                 parts["read"] = read
         self._visit(self._site("write", layer - 1), parts)
         if self.checking and sublayer.additive:
-            kept = Activation(seen.tensor.clone())
+            kept = Activation(seen.tensor.clone(), counted=seen.counted)
             self._writes[layer] = kept, kept.tensor._version
         elif sublayer.fresh == "mixer":
             self._writes[layer] = seen, seen.tensor._version
@@ -197,9 +273,9 @@ class Observer:
 
     def see_mix(self, target: int, sources: Sequence[Tensor], read: Tensor) -> None:
         weights = self._weights.get(target)
-        if "slow" not in self.streams or weights is None:
+        if "slow" not in self.streams or weights is None or not fits(self.generations[-1].mask, read):
             return
-        parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": Activation(read)}
+        parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": self.see(read)}
         parts |= {f"source {place}": Activation(source) for place, source in enumerate(sources)}
         self._visit(self._site("mixer", target - 1), parts, measured="read")
 
@@ -232,14 +308,16 @@ class Observer:
                 site = self._site("gates", block.index - 1)
                 self._visit(site, {"gates": Activation(values)}, generation=generation)
 
-    def see_parameter_gradients(self, gradients: Mapping[str, Tensor]) -> None:
-        """Reduce the gradients as they stand; they belong to the step as a whole."""
+    def see_parameter_gradients(self, gradients: Mapping[str, Tensor], scale: Tensor | None) -> None:
+        """Reduce the gradients, which are still multiplied by `scale`; they belong to the step as a whole."""
         if self.arming.traced_root and "slow" in self.streams and not self.whole_step.visits:
             self.see_parameters(
                 self.whole_step
             )  # no end of a forward was seen, and this is before the update
         if "fast" in self.streams and gradients:
             seen = {name: Activation(gradient) for name, gradient in gradients.items()}
+            if scale is not None:
+                seen[SCALE] = Activation(scale)
             self._visit(self._site("parameters", 0), seen, generation=self.whole_step)
 
     def _any_gradient(self) -> bool:
@@ -285,7 +363,7 @@ class Observer:
 
     def _hook_first_read(self, embedding: Tensor) -> None:
         """Stand in for the first read of a plain stack, which is the embedding, when compiled code holds it."""
-        if 1 in self._mixers or self.axis.outer or not embedding.requires_grad or not torch.is_grad_enabled():
+        if not self.axis.reads_the_embedding or not embedding.requires_grad or not torch.is_grad_enabled():
             return
         if "fast" not in self.streams or not self.live:
             return
@@ -293,7 +371,7 @@ class Observer:
 
         def reduce(gradient: Tensor) -> None:
             if not generation.first_read:
-                seen = {"gradient": Activation(gradient)}
+                seen = {"gradient": generation.see(gradient)}
                 self._visit(site, seen, generation=generation, measured="gradient")
 
         embedding.register_hook(reduce)  # type: ignore[no-untyped-call]
@@ -346,7 +424,11 @@ class Observer:
     def _reduction(self, generation: Generation, sites: Sequence[Site]) -> Callable[[Tensor], None]:
         def reduce(gradient: Tensor) -> None:
             generation.fired += 1
-            seen = {"gradient": Activation(gradient)}
+            if not self._fits(
+                generation, f"the gradient of {sites[0].kind} {sites[0].position + 1}", gradient
+            ):
+                return
+            seen = {"gradient": generation.see(gradient)}
             for site in sites:
                 self._visit(site, seen, generation=generation, measured="gradient")
 
@@ -371,7 +453,7 @@ class Observer:
             moments = probe.moments(site, seen)
             if not moments:
                 continue
-            key = (index, site, tuple(moments))
+            key = (index, site.kind, site.position, tuple(moments))
             visit = self._visits.get(key)
             if visit is None:
                 sizes = tuple(
@@ -379,7 +461,12 @@ class Observer:
                 )
                 visit = self._visits[key] = Visit(probe=index, site=site, moments=sizes)
             held.visits.append(visit)
-            for value in moments.values():
-                (held.vectors if value.dim() else held.scalars).append(value)
-            held.tokens.append(counted.tokens if counted is not None else 1)
+            alone = 0
+            if isinstance(moments, Totals):
+                held.scalars.append(moments.together)
+                alone = moments.count
+            if len(moments) > alone:
+                for value in islice(moments.values(), alone, None):
+                    (held.vectors if value.dim() else held.scalars).append(value.reshape(-1))
+            held.tokens.append(held.count(counted) if counted is not None else 1)
             held.widths.append(counted.width if counted is not None else 1)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from depthscope.recording.shards import local_gradient
+from depthscope.recording.values import Value
 
 _CALLERS = 8
 """Frames to look through for a GradScaler: its step is three or four calls away."""
@@ -27,8 +28,9 @@ class OptimizerReader:
         self,
         optimizers: Iterable[torch.optim.Optimizer],
         parameters: Mapping[str, nn.Parameter],
-        read: Callable[[Mapping[str, Tensor]], None],
+        read: Callable[[Mapping[str, Tensor], Tensor | None], None],
     ) -> None:
+        """`read` is given gradients, and what they are still multiplied by."""
         self.optimizers = tuple(optimizers)
         self.parameters = parameters
         self.read = read
@@ -38,8 +40,17 @@ class OptimizerReader:
         """The step evaluates its loss itself, possibly several times."""
         self.scaler: Any = None
         """The GradScaler that called the optimizer, when one did."""
-        self.learning_rate: float | None = None
-        self.parameter_scale: Tensor | None = None
+        self.learning_rate: Value | None = None
+        self._stepped_surely = False
+        self._found_inf: list[Tensor] = []
+        """Of the optimizers that skip the step in their kernel, where it is above 0."""
+
+    @property
+    def skipped(self) -> float | Tensor:
+        """1 when every optimizer's step was skipped; on the device where only the device knows."""
+        if not self._found_inf or self._stepped_surely:
+            return float(not self.stepped)
+        return (torch.stack(self._found_inf).amin() > 0).float()
 
     def attach(self) -> list[RemovableHandle]:
         handles = []
@@ -50,7 +61,8 @@ class OptimizerReader:
 
     def forget(self) -> None:
         """Start the next step."""
-        self.stepped, self.closure, self.parameter_scale = False, False, None
+        self.stepped = self.closure = self._stepped_surely = False
+        self._found_inf = []
 
     def gradients(self, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Tensor]:
         """Return what this rank holds of the gradients, by name: of one optimizer, or of the whole model."""
@@ -65,17 +77,23 @@ class OptimizerReader:
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         if not self.stepped:
-            self.learning_rate = float(optimizer.param_groups[0]["lr"])
+            rate = optimizer.param_groups[0]["lr"]
+            # A tensor, as compiled optimizers have it, is changed in place by its scheduler, and may be on a device.
+            self.learning_rate = rate.detach().clone() if isinstance(rate, Tensor) else float(rate)
         self.stepped, self.closure = True, _has_closure(args, kwargs)
         self.scaler = self.scaler or _calling_scaler()
+        found_inf: Tensor | None = getattr(optimizer, "found_inf", None)
+        if found_inf is None:
+            self._stepped_surely = True
+        else:
+            self._found_inf.append(found_inf)
         if not self.closure:
             # A fused optimizer under GradScaler unscales inside its kernel, so its gradients are still scaled.
-            self.parameter_scale = getattr(optimizer, "grad_scale", None)
-            self.read(self.gradients(optimizer))
+            self.read(self.gradients(optimizer), getattr(optimizer, "grad_scale", None))
 
     def _after(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if _has_closure(args, kwargs):
-            self.read(self.gradients(optimizer))
+            self.read(self.gradients(optimizer), None)
 
 
 def _calling_scaler() -> Any:

@@ -17,14 +17,14 @@ class Packet:
     """The streams that get a row: fast, slow, or one named by the user's values (metrics, evaluation)."""
     step: int
     visits: tuple[Visit, ...] = ()
-    tokens: tuple[int, ...] = ()
-    """Token positions behind each visit."""
+    tokens: tuple[int | str, ...] = ()
+    """Token positions behind each visit; where a mask counts them, the name of the device scalar that tells."""
     widths: tuple[int, ...] = ()
     device_scalars: tuple[str, ...] = ()
     """Names of values that stayed on the device until now: loss, loss_scale, metrics."""
     host_scalars: Mapping[str, float]
-    traced: tuple[Accumulator, ...] = ()
-    """What compiled code added up: its numbers end the vector, each accumulator's sums and maxima, then two counts."""
+    traced: tuple[Accumulator, ...] | None = None
+    """What compiled code added up, when some ran: its numbers end the vector, each accumulator's sums and maxima, then two counts."""
     low_precision: bool = False
     """Some activation was fp16 or bf16: checks of identities get the wider tolerance."""
     stopped: str = ""

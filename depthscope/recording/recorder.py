@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from depthscope.anatomy import Anatomy, inspect_model, unwrap
-from depthscope.probes import Probe
+from depthscope.probes import Probe, checked_probes, registered_probes
 from depthscope.recording import registry
 from depthscope.recording.arming import Arming
 from depthscope.recording.attaching import (
@@ -30,12 +32,14 @@ from depthscope.recording.notices import (
     ALL_POSITIONS,
     NO_AXIS_YET,
     NO_FORWARD,
-    NO_OPTIMIZER_STEP,
+    PROBE_MISSED,
     RANK_ZERO_WRITES,
     RANKS_CAME_LATER,
     Notices,
 )
 from depthscope.recording.optimizers import OptimizerReader
+from depthscope.recording.positions import checked_mask
+from depthscope.recording.probe_batch import PROBE, ProbeBatch
 from depthscope.recording.ranks import agreed, meet, several_ranks
 from depthscope.recording.report import Report
 from depthscope.recording.root_hooks import attach_root
@@ -45,16 +49,11 @@ from depthscope.recording.session import (
     Session,
     close_at_exit,
 )
-from depthscope.recording.shards import contribution, local, norm_share, stored_parameters
+from depthscope.recording.shards import stored_parameters
+from depthscope.recording.step_facts import Scaler, StepFacts
 from depthscope.recording.strict import strict
 from depthscope.recording.values import Value, token_positions
 from depthscope.store import refuse_writers
-
-
-class Scaler(Protocol):
-    """What is needed of ``torch.amp.GradScaler``."""
-
-    def is_enabled(self) -> bool: ...
 
 
 class Recorder:
@@ -71,7 +70,8 @@ class Recorder:
         start_step: number of optimizer steps already done.
         every: steps between rows of the fast stream (the slow stream: 100 times that), or a mapping of
             ``fast`` and ``slow`` to a number or a `Schedule`. Step s is due when ``s % every == 0``.
-        probes: instead of the default ones.
+        probes: instead of the default ones and those that installed packages register under the entry point
+            ``depthscope.probes``.
         anatomy: what `inspect_model` returned, when it had to be told something.
         example: arguments of the model's forward (a tensor, a tuple, or a dict of keywords) to find the
             depth axis with, before training. Without it the first training batch is used.
@@ -83,6 +83,11 @@ class Recorder:
             step of the first new row on (`start_step`, or that of the loaded state) become an earlier
             attempt, which is kept (``run.attempts``). ``"never"``: FileExistsError. ``"must"``:
             FileNotFoundError where no run is. A model other than the run's is a SchemaError.
+
+        probe_batch: arguments of the model's forward (as `example`, which it stands in for) on the model's device:
+            held-out tokens that are run in evaluation mode at given steps, so that two runs differ by what they
+            learned and not by their data. Read them as ``run["probe/state_rms"]``. Training stays bitwise the same.
+        probe_every: steps between its rows, or a `Schedule`; the slow stream's by default.
 
     A row's number is the count of optimizer steps completed before it: row 0 shows the untrained model. Attach
     before the first training step. After attaching nothing raises into the training loop: a
@@ -114,6 +119,8 @@ class Recorder:
         tags: Sequence[str] = (),
         mantissa_bits: int | None = None,
         resume: Literal["auto", "never", "must"] = "auto",
+        probe_batch: Any = None,
+        probe_every: int | Schedule | None = None,
     ) -> None:
         self.path = checked_path(path)
         self.closed = False
@@ -127,7 +134,13 @@ class Recorder:
             if self._ranks is None or self._ranks.writes:
                 refuse_writers(self.path)
                 check_resume(resume, self.path)
-            self._anatomy = anatomy if anatomy is not None else inspect_model(model, example)
+            if probes is None:
+                registered_probes()  # one that can't be loaded is told of now, not at the first forward
+            self._probe = ProbeBatch.given(self._inner, probe_batch, probe_every, self._every["slow"])
+            shown = probe_batch if example is None else example
+            self._anatomy = anatomy if anatomy is not None else inspect_model(model, shown)
+            if self._probe is not None:
+                self._probe.check()
         self.path = agreement.everyone[0]
         self._description = RunDescription(
             path=self.path,
@@ -136,24 +149,25 @@ class Recorder:
             tags=tuple(tags),
             mantissa_bits=mantissa_bits,
         )
-        self._probes, self._scaler = probes, scaler
+        self._probes = None if probes is None else checked_probes(probes)
         self._session: Session | None = None
         self._arming = Arming(self._inner)
+        self._tell: Callable[[str, int, Mapping[str, Any]], None] | None = None
         self._failure: str | None = None
         self._inert = False
         self._notices = Notices()
         self._clock = Clock(int(start_step))
         self._rows = 0
-        self._loss_scale: Tensor | float | None = None
-        self._norm_before: Tensor | None = None
         self._evaluated: dict[str, Value] = {}
+        self._mask: Tensor | None = None
+        """Which positions count in the forwards to come; a forward that has begun has it in `Arming.mask`."""
+        self._forward_took_mask = self._masked = False
         self._tokens_given = False
-        self._norm_facts: dict[str, float] = {}
         self._alone_among_ranks = False
         """torch.distributed was initialised after attaching."""
-        self._recording_seconds: float | None = None
         parameters = stored_parameters(self._inner)
         self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients)
+        self._facts = StepFacts(self._optimizers, scaler, self._clock, self._notices)
         if self._anatomy.settled:
             self._open_session()
         self._handles: list[RemovableHandle] = [
@@ -192,17 +206,44 @@ class Recorder:
         started = time.perf_counter()
         if not self._inert:
             self._guarded(lambda: self._end_step(started, loss, step, tokens, grad_norm, max_norm, metrics))
-            self._recording_seconds = time.perf_counter() - started
+            self._facts.recording_seconds = time.perf_counter() - started
 
     def before_clip(self) -> None:
         """Note the global gradient norm before clipping. Optional; call it between backward and clipping."""
-        if not self._inert and self._armed("fast"):
-            self._guarded(self._note_norm_before)
+        session = self._session
+        if not self._inert and session is not None and self._armed("fast"):
+            self._guarded(lambda: self._facts.note_norm(session.link))
+
+    @contextmanager
+    def tokens(self, mask: Tensor) -> Iterator[None]:
+        """Leave positions out of all statistics over tokens, in the forwards inside: padding, say.
+
+        Only around the model's forward; the backward may lie outside. `step`'s default for `tokens` then is the
+        number of positions that count. Micro-batches have masks of their own.
+
+        Arguments:
+            mask: True where a position counts, [batch, time] as the sublayers' tensors [batch, time, d] have it;
+                whole numbers, 0 for padding, do too.
+        """
+        earlier, self._mask = self._mask, None
+        if not self._inert:
+            self._guarded(lambda: self._count_only(mask))
+        try:
+            yield
+        finally:
+            self._mask = earlier
+            if not self._forward_took_mask:
+                # Compiled code has. In eager code the backward may recompute this very forward.
+                self._arming.mask = earlier
 
     def evaluation(self, **losses: Value) -> None:
         """Keep validation losses, any number of named sets, at the number of steps completed so far."""
         if not self._inert:
-            self._evaluated |= losses
+            # A copy: the tensor waits for the end of the step, and the loop may go on to use it.
+            self._evaluated |= {
+                name: value.detach().clone() if isinstance(value, Tensor) else value
+                for name, value in losses.items()
+            }
 
     # --- state ------------------------------------------------------------------------------------------
 
@@ -215,32 +256,30 @@ class Recorder:
     def report(self) -> Report:
         """Return what is recorded, what is not and why; print it."""
         session, anatomy = self._session, self._anatomy
-        notes = [
-            *(anatomy.notes if session is None else session.notes),
-            *([self._failure] if self._failure else []),
-        ]
-        if session is None and not self._failure:
-            notes.append(NO_AXIS_YET)
-        if self._ranks is not None and not self._ranks.writes:
-            notes.append(RANK_ZERO_WRITES)
-        if self._alone_among_ranks:
-            notes.append(RANKS_CAME_LATER)
-        if self._rows and not self._tokens_given:
-            notes.append(ALL_POSITIONS)
-        return Report(
+        known = {
+            NO_AXIS_YET: session is None and not self._failure,
+            RANK_ZERO_WRITES: self._ranks is not None and not self._ranks.writes,
+            RANKS_CAME_LATER: self._alone_among_ranks,
+            ALL_POSITIONS: bool(self._rows) and not self._tokens_given,
+        }
+        failed = [self._failure] if self._failure else []
+        report = Report(
             path=str(self.path),
             design=anatomy.axis.design if anatomy.axis is not None else type(self._inner).__name__,
             found_by=anatomy.found_by,
             layers=len(anatomy.axis.sublayers) if anatomy.axis is not None else 0,
             rows=self._rows,
-            dropped=0 if session is None else session.handover.dropped + session.writer.dropped,
-            streams={name: schedule.every for name, schedule in self._every.items()},
-            recorded=()
-            if session is None
-            else tuple(n for n in session.recorded if n not in session.missing),
-            missing={} if session is None else dict(session.missing),
-            notes=tuple(notes),
+            streams={name: schedule.every for name, schedule in self._schedules().items()},
+            notes=(
+                *(anatomy.notes if session is None else session.notes),
+                *failed,
+                *(note for note, holds in known.items() if holds),
+            ),
         )
+        return report if session is None else replace(report, **session.reported(final=self.closed))
+
+    def _schedules(self) -> dict[str, Schedule]:
+        return self._every if self._probe is None else {**self._every, PROBE: self._probe.schedule}
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint has to hold so that it resumes the record (torch's Stateful protocol).
@@ -254,7 +293,9 @@ class Recorder:
         """Go on behind a checkpoint. Rows that lie beyond it become an earlier attempt with the next row."""
         self._clock.restore(state)
         self._evaluated = dict(state.get("evaluated", {}))
-        self._norm_before = None
+        self._facts.forget()
+        if self._probe is not None:
+            self._probe.forget()
         if self._session is not None:
             self._session.resumes = True
         self._arm()
@@ -305,6 +346,21 @@ class Recorder:
         if self._session is not None and not self._inert:
             self._session.writer.annotate("stopped", by)
 
+    def watch(self, tell: Callable[[str, int, Mapping[str, Any]], None]) -> None:
+        """Have `tell` called with stream, step and values of every row, in fp64 as it was before storage rounds it.
+
+        It runs on a thread of the recorder's; rows are complete once the recorder is closed. Among several ranks,
+        rank 0 has them.
+        """
+        self._tell = tell
+        if self._session is not None:
+            self._session.watch(tell)
+
+    @property
+    def anatomy(self) -> Anatomy:
+        """Where the depth axis is; settled once a training forward, or an example, was seen."""
+        return self._anatomy
+
     # --- the registry -----------------------------------------------------------------------------------
 
     def records(self, model: nn.Module) -> bool:
@@ -328,7 +384,10 @@ class Recorder:
             self._guarded,
             self._arming,
             self._ranks,
+            self._probe,
         )
+        if self._tell is not None:
+            self._session.watch(self._tell)
         close_at_exit(self)
 
     def _armed(self, stream: str) -> bool:
@@ -361,7 +420,7 @@ class Recorder:
 
     def _forget_interrupted(self) -> None:
         """Close a forward that never ended: torch calls no hook when Ctrl-C stops it."""
-        if self._session is not None and self._session.observer.live and not self._inert:
+        if self._session is not None and self._session.observer.in_step and not self._inert:
             self._forward_completed = False
             self._guarded(self._end_forward)
 
@@ -371,34 +430,43 @@ class Recorder:
                 self._anatomy = self._anatomy.settle(self._inner, args, dict(kwargs))
             self._open_session()
             self._arm()
-        positions = token_positions(args, kwargs)
+        self._run_probe()
+        self._arming.mask, self._forward_took_mask = self._mask, True
+        positions = token_positions(args, kwargs) if self._mask is None else self._mask.sum()
         self._clock.saw_forward(positions)
         self._forward_completed = False
         if self._session is not None and self._session.observer.streams:
+            self._session.follow_device()
             self._session.observer.begin_forward(positions)
             self._arming.gate.fill_(1.0)
 
     def _end_forward(self) -> None:
-        if self._session is None or not self._session.observer.live:
+        if self._session is None or not self._session.observer.in_step:
             return
         self._session.observer.end_forward(completed=self._forward_completed)
         self._arming.gate.zero_()
         if not self._forward_completed:
             self._session.forward_failed()
-        if self._scaler is not None and self._scaler.is_enabled():
-            # Now: after a skipped step update() has halved it before the row is made.
-            self._loss_scale = _scale_of(self._scaler)
+        self._facts.note_scale()
 
-    def _read_gradients(self, gradients: Mapping[str, Tensor]) -> None:
+    def _run_probe(self) -> None:
+        """Run the probe batch where the step is due: before its first forward, or else before its update."""
+        session, probe = self._session, self._probe
+        if probe is None or session is None or self._failure or not probe.wanted(self._clock.next):
+            return
+        probe.take(self._clock.next, session.observer if session.link.sending is None else None)
+
+    def _read_gradients(self, gradients: Mapping[str, Tensor], scale: Tensor | None) -> None:
+        if not self._inert and self._optimizers.optimizers and not self._optimizers.closure:
+            # The first forward was compiled code, where nothing can be run in between.
+            self._guarded(self._run_probe)
         if not self._inert and self._armed("fast") and self._session is not None:
             observer = self._session.observer
-            self._guarded(lambda: observer.see_parameter_gradients(gradients))
+            self._guarded(lambda: observer.see_parameter_gradients(gradients, scale))
 
-    def _note_norm_before(self) -> None:
-        gradients, session = self._optimizers.gradients(), self._session
-        if gradients and session is not None:
-            self._norm_before = contribution(gradients, session.link.held_by)
-            self._norm_facts = session.link.norm_share
+    def _count_only(self, mask: Tensor) -> None:
+        self._mask = self._arming.mask = checked_mask(mask, self._arming.gate.device)
+        self._forward_took_mask, self._masked = False, True
 
     def _end_step(
         self,
@@ -413,7 +481,7 @@ class Recorder:
         self._forget_interrupted()
         clock = self._clock
         label = clock.label(step)
-        step_tokens = clock.positions if tokens is None else int(tokens)
+        step_tokens: int | Tensor = clock.positions if tokens is None else int(tokens)
         self._submit_evaluation()
         session = self._session
         unseen = self._arming.traced_root and not clock.forwards
@@ -425,63 +493,41 @@ class Recorder:
             self._alone_among_ranks = True
             self._notices.say(RANKS_CAME_LATER)
         if session is not None:
+            if self._probe is not None:
+                if self._probe.wanted(clock.next):
+                    self._notices.say(PROBE_MISSED)
+                elif (shown := self._probe.hand_over()) is not None:
+                    session.submit_probe(label, shown, self._probe.positions)
             if session.observer.streams:
                 if not self._optimizers.optimizers:
-                    self._read_gradients(self._optimizers.gradients())
+                    self._read_gradients(self._optimizers.gradients(), None)
                 generations = session.observer.take(last_only=self._optimizers.closure)
                 if tokens is None:
-                    step_tokens = sum(generation.positions for generation in generations)
-                if grad_norm is not None:
-                    self._norm_facts = norm_share(grad_norm)
-                    grad_norm = local(grad_norm) if isinstance(grad_norm, Tensor) else grad_norm
-                facts = self._facts(started, step_tokens) | {
-                    **({"tokens": None} if unseen and tokens is None else {}),
-                    "loss": loss,
-                    "grad_norm_before_clip": self._norm_before if grad_norm is None else grad_norm,
-                    "max_norm": max_norm,
-                    **self._norm_facts,
+                    step_tokens = sum((each.positions for each in generations), start=0)
+                facts = self._facts.collect(
+                    started=started,
+                    loss_tokens=step_tokens,
+                    loss=loss,
+                    grad_norm=grad_norm,
+                    max_norm=max_norm,
+                ) | {
+                    "read_in_step": None if self._optimizers.optimizers else 1.0,
+                    "masked": 1.0 if self._masked else None,
                 }
+                if unseen and tokens is None:
+                    facts["tokens"] = None
                 session.submit_row(label, generations, self._notices.usable(facts))
+                session.follow_device()
                 self._rows += 1
             if metrics:
                 session.submit_named("metrics", label, self._notices.usable(metrics))
         clock.advance(label, given=step is not None, tokens=step_tokens, now=started)
-        self._tokens_given |= tokens is not None
-        self._norm_before = self._loss_scale = None
-        self._norm_facts = {}
+        self._tokens_given |= tokens is not None or self._masked
+        self._masked, self._arming.mask = self._mask is not None, self._mask
+        self._facts.forget()
         self._optimizers.forget()
         self._arm()
         self._say_warnings()
-
-    def _facts(self, started: float, loss_tokens: int) -> dict[str, Value | None]:
-        """Return what is known of the step beside its moments."""
-        reader = self._optimizers
-        if self._scaler is None and reader.scaler is not None:
-            self._scaler = reader.scaler
-            self._loss_scale = _scale_of(self._scaler)
-        skipped = None if self._scaler is None or not reader.optimizers else float(not reader.stepped)
-        # A GradScaler that nobody told us of may have skipped the step: the gradients may be scaled.
-        withheld = (
-            bool(reader.optimizers)
-            and not reader.stepped
-            and self._scaler is None
-            and self._clock.forwards > 0
-        )
-        if withheld:
-            self._notices.say(NO_OPTIMIZER_STEP)
-        on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        return {
-            "loss_scale": self._loss_scale,
-            "parameter_scale": reader.parameter_scale,
-            "learning_rate": reader.learning_rate,
-            "step_seconds": None if self._clock.last_time is None else started - self._clock.last_time,
-            "recording_seconds": self._recording_seconds,
-            "tokens": self._clock.tokens_seen,
-            "loss_tokens": loss_tokens,
-            "skipped": skipped,
-            "withhold_gradients": 1.0 if withheld else None,
-            "peak_memory": torch.cuda.max_memory_allocated() if on_cuda else None,
-        }
 
     def _submit_evaluation(self) -> None:
         if self._evaluated and self._session is not None:
@@ -511,9 +557,3 @@ class Recorder:
                 self._session.observer.streams = frozenset()
                 self._session.stop(self._failure)
             self._notices.say(f"{self._failure}; training goes on")
-
-
-def _scale_of(scaler: Scaler) -> Tensor | float:
-    """Return a GradScaler's scale without waiting for its device."""
-    scale: Tensor | None = getattr(scaler, "_scale", None)
-    return float(getattr(scaler, "_init_scale", 1.0)) if scale is None else scale.clone()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from depthscope.recording.site_lines import SiteLine
+
+_WIDTH = 110
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,12 +21,14 @@ class Report:
     layers: int
     rows: int
     """Optimizer steps handed over for recording."""
-    dropped: int
+    dropped: int = 0
     """Of those, steps lost because the disk or the drain was too slow."""
     streams: Mapping[str, int]
-    recorded: tuple[str, ...]
-    missing: Mapping[str, str]
+    recorded: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
     """Quantity, or site, and the reason."""
+    sites: tuple[SiteLine, ...] = ()
+    """What every site gave, places with the same outcome in one line."""
     notes: tuple[str, ...] = field(default=())
 
     def __str__(self) -> str:
@@ -37,7 +44,25 @@ class Report:
             by_reason.setdefault(reason, []).append(name)
         for reason, names in by_reason.items():
             lines += [f"  missing   {reason}:", "            " + _wrap(tuple(names), 12)]
+        lines += _site_table(self.sites)
         return "\n".join([*lines, *(f"  note      {note}" for note in self.notes)])
+
+
+def _site_table(sites: Sequence[SiteLine]) -> list[str]:
+    """Return a block a kind of site: places, then what they gave, then what not and why."""
+    lines, last = [], ""
+    for line in sites:
+        if line.site != last and line.where:
+            lines.append(f"    {line.site}")
+        last = line.site
+        head = f"      {line.where}: " if line.where else f"    {line.site}: "
+        lines.append(head + _wrap(line.recorded or ("nothing",), len(head)))
+        for reason, names in line.missing:
+            words = "all of it" if not line.recorded and len(line.missing) == 1 else ", ".join(names)
+            lines += textwrap.wrap(
+                f"not {words}: {reason}", _WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 12
+            )
+    return ["  by site", *lines] if lines else []
 
 
 def _wrap(names: tuple[str, ...], indent: int, width: int = 100) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from depthscope.probes import Gradient, Probe
-from depthscope.quantities import QUANTITIES, DepthLayout, Mask, Quantity, reachable
+from depthscope.probes import Gradient, Probe, definitions_of
+from depthscope.quantities import DepthLayout, Mask, Quantity, reachable
 from depthscope.store import ArraySpec, StreamSpec
 
 NAMED_BY_THE_USER = ("metrics", "evaluation")
@@ -15,7 +15,7 @@ NAMED_BY_THE_USER = ("metrics", "evaluation")
 _ABSENT = {
     "mixed_layer": "the model has no depth mixer",
     "target": "the model has no depth mixer",
-    "target_of_two": "the model has no depth mixer",
+    "target_of_two": "the model has no depth mixer whose weights sum to 1",
     "source": "the model has no depth mixer",
     "block": "the model has no wide outer state",
     "block_side": "the model has no wide outer state",
@@ -28,6 +28,11 @@ _ABSENT = {
     "embedding": "no module shows the embedding's output",
     "final_read": "no module shows the last read",
 }
+
+
+def absence(quantity: Quantity) -> str:
+    """Return why a model can lack a quantity, or some entries of it."""
+    return _ABSENT[quantity.reach]
 
 
 def _any(mask: Mask) -> bool:
@@ -48,11 +53,12 @@ def _sizes(layout: DepthLayout) -> dict[str, int]:
 
 def absent(probes: Sequence[Probe], layout: DepthLayout) -> dict[str, str]:
     """Return, for each quantity that the probes know but this model can't have, the reason."""
+    known = definitions_of(probes)
     return {
-        name: _ABSENT[QUANTITIES[name].reach]
+        name: absence(known[name])
         for probe in probes
         for name in probe.quantities
-        if not _any(reachable(QUANTITIES[name], layout))
+        if not _any(reachable(known[name], layout))
     }
 
 
@@ -74,7 +80,7 @@ def streams(
     for stream in every:
         recorded = [
             quantity
-            for quantity in QUANTITIES.values()
+            for quantity in definitions_of(probes).values()
             if quantity.stream == stream
             and not quantity.derived
             and quantity.name not in missing

@@ -7,10 +7,10 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
@@ -28,59 +28,75 @@ from depthscope.probes import (
     ParameterGradient,
     Probe,
     ResidualCheck,
+    checked_probes,
+    definitions_of,
+    registered_probes,
 )
 from depthscope.quantities import DepthLayout
 from depthscope.recording import hooks
 from depthscope.recording.agreement import keys_of_all, own_keys, schema
 from depthscope.recording.arming import Arming
 from depthscope.recording.assemble import Assembler
+from depthscope.recording.causes import NO_GRADIENTS, Causes
 from depthscope.recording.group_reasons import GroupReasons, known
 from depthscope.recording.handover import Handover
 from depthscope.recording.ledger import Ledger, expand
 from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
+from depthscope.recording.probe_batch import PROBE, ProbeBatch, probe_stream, token_maps
 from depthscope.recording.rank_link import RankLink
 from depthscope.recording.ranks import Ranks, agreed
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
 from depthscope.recording.shards import local_parameters, stored_parameters
+from depthscope.recording.sites import SILENT_AFTER, STOPPED, Sites
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
-from depthscope.store import RunWriter, StreamSpec, holds_rows, jsonable
-
-SILENT_AFTER = 3
-"""Due steps after which a site that never fired, or fires no more, is named."""
+from depthscope.recording.watched import Watched
+from depthscope.store import (
+    RunWriter,
+    StreamSpec,
+    holds_rows,
+    jsonable,
+    keep_parameters,
+    refuse_other_parameters,
+)
 
 NO_VALUE = "no value came in the first recorded steps"
 NOTHING_SEEN = (
     "no sublayer was seen in the first recorded step. Compiled code that ran before the recorder was attached goes on "
     "without its hooks: attach first, or call torch.compiler.reset() after attaching"
 )
-_STOPPED = (
-    "its module was replaced or is no longer called, or a second model of its class was compiled, whose code without "
-    "hooks it now runs (torch._dynamo.config.skip_nnmodule_hook_guards = False, before compiling, keeps them apart)"
-)
-_NO_GRADIENTS = (
-    "no parameter had a gradient when they were read: give the recorder the optimizer, or call zero_grad after "
-    "recorder.step()"
+MOVED = (
+    "the model was moved to another device after the recorder was attached; what compiled code had recorded until "
+    "then is left out: attach the recorder to the model where it trains"
 )
 _CLIPPING = "known with step(grad_norm=..., max_norm=...) or recorder.before_clip()"
 _NO_SCALER = "no GradScaler was seen"
 NEEDS = {
     "loss": "step() was given no loss",
+    **{
+        name: "the write goes to several streams and is wider than the read"
+        for name in ("write_cosine", "write_dot")
+    },
     "grad_norm_before_clip": _CLIPPING,
     "clip_coefficient": _CLIPPING,
     "loss_scale": _NO_SCALER,
     "skipped": _NO_SCALER,
+    "query_norm": "no depth mixer has a query",
     "learning_rate": "no step of an optimizer was seen",
     "peak_memory": "no CUDA device is in use",
     "tokens": "the module that the loop calls is compiled, so its positions are not counted: use step(tokens=...)",
     "step_seconds": "",  # come with the second row
     "recording_seconds": "",
-    **{name: _NO_GRADIENTS for name in ParameterGradient.quantities},
+    **{name: NO_GRADIENTS for name in ParameterGradient.quantities},
     **{name: "no gradient came back in the first recorded steps" for name in Gradient.quantities},
 }
 """What would have given an array its values; empty: they are only late."""
+
+
+MASKED = "from row {step} on the positions that recorder.tokens(mask) counts, all of them in forwards without a mask"
+MISFIT = "the mask given to recorder.tokens does not fit: {}. Give it as the sublayers see positions: [batch, time]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +111,7 @@ class RunDescription:
 
 
 def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
-    """Return the probes that apply to every design; each finds its own sites."""
+    """Return the probes that apply to every design, and those of installed packages; each finds its own sites."""
     names = tuple(name for name, _ in model.named_parameters())
     places = {name: place for place, name in enumerate(names)}
     groups = {
@@ -103,7 +119,8 @@ def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
         for group, members in parameter_groups(axis, model).items()
     }
     gradients = ParameterGradient(parameters=names, groups=groups)
-    return Magnitude(), FreshShare(), Gradient(), gradients, DepthAttention(), OuterState()
+    own = (Magnitude(), FreshShare(), Gradient(), gradients, DepthAttention(), OuterState())
+    return checked_probes((*own, *registered_probes()))
 
 
 class Session:
@@ -119,6 +136,7 @@ class Session:
         guard: hooks.Guard,
         arming: Arming,
         ranks: Ranks | None = None,
+        probe_batch: ProbeBatch | None = None,
     ) -> None:
         with agreed(ranks, "find the depth axis") as agreement:
             axis = anatomy.axis
@@ -128,10 +146,12 @@ class Session:
             self.anatomy, self.axis = anatomy, axis
             self.layout: DepthLayout = layout_of(axis, model)
             shown = default_probes(axis, model) if probes is None else tuple(probes)
-            checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck())
+            maps = () if probe_batch is None else token_maps(self.layout, probe_batch.positions)
+            checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck(), *maps)
             parameters = local_parameters(model)
             self.observer = Observer(axis, (*shown, *checks), parameters, arming)
-            agreement.same |= schema(axis, self.layout, shown, every, parameters)
+            schedules = dict(every) if probe_batch is None else {**every, PROBE: probe_batch.schedule}
+            agreement.same |= schema(axis, self.layout, shown, schedules, parameters)
             agreement.own = own_keys(axis, stored_parameters(model))
         keys = keys_of_all(agreement.everyone)
         plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming)
@@ -139,11 +159,11 @@ class Session:
         self.every = every
         self._config = jsonable(description.config)
         self.missing = absent(shown, self.layout)
+        self._misfits = False
+        """A mask kept places from being seen, which says more than that they were not."""
         self.error: Exception | None = None
         self.warnings: list[str] = []
-        self._counts: dict[str, Array] = {}
         self._rows = 0
-        self._silent_rows = np.zeros(self.layout.layers)
         steps = {stream: schedule.every for stream, schedule in every.items()}
         specs = streams(
             shown,
@@ -154,14 +174,23 @@ class Session:
         )
         self.due_streams = frozenset(spec.name for spec in specs) & set(every)
         shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
+        probe_shapes: dict[str, tuple[int, ...]] = {}
+        if probe_batch is not None:
+            spec = probe_stream(specs, shown, maps, probe_batch.schedule.every, probe_batch.positions)
+            probe_shapes = {array.name: array.shape for array in spec.arrays}
+            specs.append(spec)
         self.recorded = tuple(shapes)
+        definitions = definitions_of(shown)
+        self.sites = Sites(
+            self.layout, [definitions[name] for name in shapes], Causes(axis, model, parameters), steps
+        )
         self._group_reasons = GroupReasons(axis, model)
         self.missing |= known(self._group_reasons.empty | self._group_reasons.news(), self.recorded)
         self.link = RankLink(
             ranks, keys, tuple(parameters), description.name, self._absent, self.warnings.append
         )
         with agreed(ranks, "create the run"):
-            self.writer = self.link.sending or _writer(description, self.layout, specs)
+            self.writer = self.link.sending or _writer(description, self.layout, specs, model)
         self.resumes = isinstance(self.writer, RunWriter) and self.writer.recovered is not None
         """Rows from the next one on may be there already, of a run that went further."""
         self.writer.annotate("found_by", anatomy.found_by)
@@ -174,8 +203,10 @@ class Session:
             shapes,
             self.writer,
             self._withdraw,
-            self._count,
+            self.sites,
             self.link.gather,
+            probe_shapes,
+            self._say_masked,
         )
         self.handover = Handover(self._consume, description.name, self.link.part)
         self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard, plan.roles)
@@ -189,20 +220,27 @@ class Session:
         observer, arming = self.observer, self.observer.arming
         # Earlier micro-batches of a spoiled step went with the failed one: no number is better than half of one.
         traced = arming.traced and not arming.spoiled
-        on_device, on_host = split(facts)
+        tokens = [count for each in generations for count in each.tokens]
+        counted = {id(count): count for count in tokens if isinstance(count, Tensor)}
+        counts = {key: f"counted {place}" for place, key in enumerate(counted)}
+        on_device, on_host = split(facts, self.observer.arming.device)
+        on_device |= {counts[key]: count for key, count in counted.items()}
         packet = Packet(
             stream_rows=observer.streams,
             step=step,
-            visits=tuple(visit for each in generations for visit in each.visits),
-            tokens=tuple(count for each in generations for count in each.tokens),
-            widths=tuple(width for each in generations for width in each.widths),
+            visits=tuple(chain.from_iterable(each.visits for each in generations)),
+            tokens=tuple(
+                counts.get(id(count), 0) if isinstance(count, Tensor) else count for count in tokens
+            ),
+            widths=tuple(chain.from_iterable(each.widths for each in generations)),
             device_scalars=tuple(on_device),
             host_scalars=on_host,
-            traced=self._ledger.accumulators if traced else (),
-            low_precision=observer.low_precision or arming.low_precision,
+            traced=self._ledger.accumulators if traced else None,
+            low_precision=self.low_precision,
         )
-        scalars = [tensor for each in generations for tensor in each.scalars]
-        vectors = [tensor for each in generations for tensor in each.vectors]
+        self._note_misfits()
+        scalars = list(chain.from_iterable(each.scalars for each in generations))
+        vectors = list(chain.from_iterable(each.vectors for each in generations))
         ledger = [self._ledger.pack()] if traced else []
         self._submit(packet, scalars, [*vectors, *on_device.values(), *ledger])
         observer.checking = False
@@ -210,16 +248,53 @@ class Session:
             self._ledger.clear()
         arming.spoiled = False
 
+    def submit_probe(self, step: int, generation: Generation, positions: int) -> None:
+        """Hand over what the probe batch of so many token positions showed before the update of `step`."""
+        self._resume_at(step)
+        packet = Packet(
+            stream_rows=frozenset({PROBE}),
+            step=step,
+            visits=tuple(generation.visits),
+            tokens=tuple(map(int, generation.tokens)),  # no mask is put on the batch
+            widths=tuple(generation.widths),
+            host_scalars={"loss_tokens": float(positions)},
+            low_precision=generation.low_precision,
+        )
+        self._submit(packet, generation.scalars, generation.vectors)
+
     def submit_named(self, stream: str, step: int, values: Mapping[str, Value]) -> None:
         """Hand over values under the user's own names; with several ranks those of rank 0 are kept."""
         if self.link.sending is not None:
             return
         self._resume_at(step)
-        on_device, on_host = split(values)
+        on_device, on_host = split(values, self.observer.arming.device)
         packet = Packet(
             stream_rows=frozenset({stream}), step=step, device_scalars=tuple(on_device), host_scalars=on_host
         )
         self._submit(packet, [], list(on_device.values()))
+
+    def follow_device(self) -> None:
+        """Add up in compiled code where the model is now."""
+        if self._ledger.follow():
+            self.warnings.append(MOVED)
+
+    def reported(self, *, final: bool) -> dict[str, Any]:
+        """Return this session's part of a `Report`; `final`: no row will come any more."""
+        return {
+            "dropped": self.handover.dropped + self.writer.dropped,
+            "recorded": tuple(name for name in self.recorded if name not in self.missing),
+            "missing": dict(self.missing),
+            "sites": tuple(self.sites.lines(final=final)),
+        }
+
+    @property
+    def low_precision(self) -> bool:
+        """Whether some port showed an fp16 or bf16 tensor."""
+        return self.observer.low_precision or self.observer.arming.low_precision
+
+    def watch(self, tell: Callable[[str, int, Mapping[str, Any]], None]) -> None:
+        """Tell of every row as it is before storage rounds it: stream, step and values."""
+        self._assemble.sink = Watched(self.writer, tell)
 
     def forward_failed(self) -> None:
         """Forget what compiled code added up: part of it belongs to a forward that did not end."""
@@ -239,10 +314,11 @@ class Session:
 
     def _submit(self, packet: Packet, scalars: Sequence[Tensor], more: Sequence[Tensor]) -> None:
         """Pack the numbers into one vector on their device and hand it over; nothing waits."""
-        parts = [torch.stack(tuple(scalars))] if scalars else []
+        parts = [*scalars]
+        device = next((tensor.device for tensor in (*scalars, *more)), None)
         for tensor in more:
-            device = parts[0].device if parts else tensor.device
-            parts.append(tensor.detach().to(device, torch.float32).reshape(-1))
+            wide = torch.promote_types(tensor.dtype, torch.float32)
+            parts.append(tensor.detach().to(device, wide).reshape(-1))
         self.handover.submit(packet, torch.cat(parts) if parts else torch.empty(0))
 
     def stop(self, reason: str) -> None:
@@ -261,6 +337,8 @@ class Session:
         self.link.close(self.handover, leaving=leaving)
         if 0 < self._rows < SILENT_AFTER:
             self._name_empty_quantities()
+        if self._rows:
+            self._note_sites(final=True)
         self.writer.close()
 
     def leave(self) -> None:
@@ -285,12 +363,13 @@ class Session:
                 self._rows += 1
                 self._say_missing(known(self._group_reasons.news(), self.recorded))
                 if self._rows == 1:
-                    if not np.any(self._counts.get("write", 0)):
+                    if not self._misfits and self.sites.blind:
                         self.warnings.append(NOTHING_SEEN)
                     self._note_repeated_calls()
                 if self._rows == SILENT_AFTER:
-                    self._name_silent_sites()
                     self._name_empty_quantities()
+            if self.link.sending is None:
+                self._name_silent_sites(packet.stream_rows)
         except Exception as error:  # noqa: BLE001 - said, or raised, by the training thread
             self.error = self.error or error
 
@@ -301,17 +380,22 @@ class Session:
         self._say_missing({where: f"withdrawn: {reason}"})
         self.warnings.append(f"the record of {where} is withdrawn: {reason}")
 
-    def _count(self, kind: str, tokens: Array) -> None:
-        self._counts[kind] = self._counts.get(kind, 0) + tokens
-        if kind == "write":
-            self._silent_rows = np.where(tokens > 0, 0, self._silent_rows + 1)
-            lost = (self._silent_rows == SILENT_AFTER) & (self._counts[kind] > 0)
-            for position in np.flatnonzero(lost):
-                sublayer = self.axis.sublayers[position]
-                where = f"layer {sublayer.index} ({sublayer.name})"
-                reason = f"{sublayer.write} stopped firing: {_STOPPED}"
-                self._say_missing({where: reason})
-                self.warnings.append(f"nothing comes from {where} any more: {reason}")
+    def _say_masked(self, step: int) -> None:
+        self.writer.annotate("token_mask", MASKED.format(step=step))
+
+    def _note_misfits(self) -> None:
+        """Say where a mask was given whose positions are not those of the tensors."""
+        observer = self.observer
+        if observer.arming.misfit:
+            observer.misfits["compiled code"] = "a tensor of another shape than the mask's"
+        new = {where: MISFIT.format(shapes) for where, shapes in observer.misfits.items()}
+        new = {where: reason for where, reason in new.items() if where not in self.missing}
+        if new:
+            self._misfits = True
+            self._say_missing(new)
+            where, reason = next(iter(new.items()))
+            self.warnings.append(f"nothing is recorded at {where} and {len(new) - 1} other places: {reason}")
+        observer.misfits = {}
 
     def _say_missing(self, reasons: Mapping[str, str]) -> None:
         if reasons:
@@ -334,34 +418,36 @@ class Session:
         empty = [name for name in self.recorded if name not in {*self._assemble.present, *self.missing}]
         self._say_missing({name: NEEDS.get(name, NO_VALUE) for name in empty if NEEDS.get(name, NO_VALUE)})
 
-    def _name_silent_sites(self) -> None:
-        silent = {}
-        for sublayer in self.axis.sublayers:
-            for kind, port in (("write", sublayer.write), ("state", sublayer.state), ("read", sublayer.read)):
-                counts = self._counts.get("read_gradient" if kind == "read" else kind)
-                if port is not None and counts is not None and not counts[sublayer.index - 1]:
-                    silent[f"{kind} of layer {sublayer.index}"] = f"{port} never fired: {_likely_cause(kind)}"
-        if silent:
-            self._say_missing(silent)
-            first, reason = next(iter(silent.items()))
-            more = f" (and {len(silent) - 1} more, see recorder.report())" if len(silent) > 1 else ""
-            self.warnings.append(f"nothing was recorded at the {first}: {reason}{more}")
+    def _name_silent_sites(self, streams: frozenset[str]) -> None:
+        """Say which sites fell silent with this row, and once enough rows were due, which never fired."""
+        for place in self.sites.take_lost():
+            where = self.sites.called(place)
+            self._say_missing({where: STOPPED})
+            self.warnings.append(f"nothing comes from the {where} any more: it {STOPPED}")
+        if not self._misfits and any(self.sites.rows.get(stream) == SILENT_AFTER for stream in streams):
+            silent = {self.sites.called(each.place): each.cause for each in self.sites.silences(streams)}
+            if silent:
+                self._say_missing(silent)
+                first, reason = next(iter(silent.items()))
+                more = f" (and {len(silent) - 1} more, see recorder.report())" if len(silent) > 1 else ""
+                self.warnings.append(f"nothing was recorded at the {first}: {reason}{more}")
+        if self.sites.changed or self._rows in (1, SILENT_AFTER):
+            self._note_sites()
+
+    def _note_sites(self, *, final: bool = False) -> None:
+        self.sites.changed = False
+        self.writer.annotate("sites", [line.to_json() for line in self.sites.lines(final=final)])
 
 
-def _likely_cause(kind: str) -> str:
-    if kind == "read":
-        return "nothing in front of it requires a gradient, or its module is never called"
-    return (
-        "its module is never called in training (the parent bypasses its forward), or its compiled code ran before "
-        "the recorder was attached (attach first, or call torch.compiler.reset())"
-    )
-
-
-def _writer(description: RunDescription, layout: DepthLayout, streams: Sequence[StreamSpec]) -> RunWriter:
+def _writer(
+    description: RunDescription, layout: DepthLayout, streams: Sequence[StreamSpec], model: nn.Module
+) -> RunWriter:
     """Go on with the run at the path, or create one."""
+    shapes = {name: tuple(parameter.shape) for name, parameter in stored_parameters(model).items()}
     if holds_rows(description.path):
+        refuse_other_parameters(description.path, shapes)
         return RunWriter.resume(description.path, layout=layout, streams=streams)
-    return RunWriter.create(
+    writer = RunWriter.create(
         description.path,
         name=description.name,
         config=description.config,
@@ -370,6 +456,8 @@ def _writer(description: RunDescription, layout: DepthLayout, streams: Sequence[
         streams=streams,
         versions={"torch": torch.__version__},
     )
+    keep_parameters(description.path, shapes)
+    return writer
 
 
 class Leaving(Protocol):

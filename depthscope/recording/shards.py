@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from depthscope.anatomy import is_sharded
+from depthscope.probes import l2_norms
 
 Keys = npt.NDArray[np.int64]
 
@@ -128,21 +130,36 @@ def local_parameters(model: nn.Module) -> dict[str, Any]:
     return found
 
 
+def reshard(model: nn.Module) -> None:
+    """Give up the gathered parameters that a sharded root keeps after a forward without a backward.
+
+    It would go on with them after the optimizer has changed the shards.
+    """
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    if fsdp is None:
+        return  # whoever has sharded a model has loaded it
+    for module in model.modules():
+        if isinstance(module, fsdp.FSDPModule):
+            module.reshard()
+
+
 def holders(keys: Keys, rank: int) -> list[int]:
     """Return for each column of `keys` [ranks, parameters] how many ranks hold what `rank` holds."""
     return [int(count) for count in (keys == keys[rank]).sum(axis=0)]
 
 
 def contribution(gradients: Mapping[str, Tensor], held_by: Mapping[str, int]) -> Tensor:
-    """Return the L2 norm of this rank's gradients, 0-dim fp32, such that the squares of all ranks add up.
+    """Return the L2 norm of this rank's gradients, 0-dim, such that the squares of all ranks add up.
 
     `held_by` is the number of ranks that hold the same part of each.
     """
-    norms = torch.stack(torch._foreach_norm(list(gradients.values()), 2, torch.float32))
+    norms = l2_norms(list(gradients.values()))
     weights = [held_by.get(name, 1) ** -0.5 for name in gradients]
     if any(weight != 1 for weight in weights):
-        norms = norms * torch.tensor(weights).to(norms.device, non_blocking=True)
-    norm: Tensor = torch.linalg.vector_norm(norms)
+        norms = list(
+            torch._foreach_mul(norms, weights)
+        )  # numbers of the host that no tensor has to carry there
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     return norm
 
 

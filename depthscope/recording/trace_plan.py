@@ -121,11 +121,13 @@ class TracePlan:
             layer = sublayer.index
             if layer in made_by_write or sublayer.read is None:
                 continue
-            if layer in mixers:
+            if sublayer.made is not None:
+                reads[sublayer.made] = layer
+            elif layer in mixers:
                 reads[Port(module=mixers[layer].module, side="output")] = layer
             elif layer in starts:
                 reads[starts[layer].read] = layer
-            elif layer == 1 and self._axis.embedding is not None and not self._axis.outer:
+            elif layer == 1 and self._axis.embedding is not None and self._axis.reads_the_embedding:
                 reads[self._axis.embedding] = layer
         for port, layer in reads.items():
             self._tap(port, Site(kind="read_gradient", position=layer - 1))

@@ -65,13 +65,17 @@ class TracedPorts:
         changed = None
         for port, roles in self.ports:
             tensor = port_value(port, args, kwargs, output)
-            if tensor is None:
+            if tensor is None or tensor.device != arming.device:
                 continue
             if not in_region():
                 arming.traced = True
                 if tensor.dtype in (torch.float16, torch.bfloat16):
                     arming.low_precision = True
-            seen = Activation(tensor)
+            if not arming.fits(tensor):
+                if not in_region():
+                    arming.misfit = True
+                continue
+            seen = arming.see(tensor)
             with full_precision(tensor):
                 for role in roles:
                     instead = role(seen, tensor, args, kwargs)
@@ -87,7 +91,9 @@ class TracedPorts:
 def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
     """Autocast off: it would run inner products in bf16."""
     device = tensor.device.type
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+    if device == "meta" or not torch.is_autocast_enabled(device):  # where meta knows no autocast
+        return nullcontext()
+    return torch.autocast(device, enabled=False)
 
 
 def _with(output: Any, path: tuple[int | str, ...], tensor: Tensor) -> Any:
@@ -173,13 +179,13 @@ class SeeWrite(_Adds):
         if read is None:
             self.add(self.alone, {"write": seen}, seen)
         else:
-            self.add(self.joint, {"write": seen, "read": Activation(read)}, seen)
+            self.add(self.joint, {"write": seen, "read": self.arming.see(read)}, seen)
         if self.later is not None and not in_region():
             self.later.put(tensor)
 
 
 class SeeMix(_Adds):
-    """The weights of a depth mixer, with the sources that the module behind them took, stacked."""
+    """The weights of a depth mixer, with the sources that the module behind them took, stacked or one by one."""
 
     def __init__(self, arming: Arming, mix: Pair, mixed_write: Pair, write: Link | None) -> None:
         super().__init__(arming)
@@ -189,8 +195,9 @@ class SeeMix(_Adds):
         self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         write = None if self.write is None or in_region() else self.write.take()
-        weights, sources = tensor.detach(), args[0].detach()
-        read = Activation((weights.unsqueeze(-1) * sources).sum(0).to(sources.dtype))
+        stacked = args[0] if isinstance(args[0], Tensor) else torch.stack(tuple(args[0]))
+        weights, sources = tensor.detach(), stacked.detach()
+        read = self.arming.see((weights.unsqueeze(-1) * sources).sum(0).to(sources.dtype))
         parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": read}
         parts |= {f"source {place}": Activation(sources[place]) for place in range(len(sources))}
         self.add(self.mix, parts, read)
@@ -265,7 +272,7 @@ class TapGradient:
         self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Tensor | None:
         if self.arming.fast and torch.is_grad_enabled() and tensor.requires_grad:
-            return tap(tensor, self.accumulators)
+            return tap(tensor, seen.counted, self.accumulators)
         return None
 
 

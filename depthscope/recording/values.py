@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 
 Value: TypeAlias = float | Tensor
@@ -19,11 +20,38 @@ def token_positions(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
     return tensors[0].numel() // max(1, tensors[0].shape[-1]) if tensors else 0
 
 
-def split(values: Mapping[str, Value]) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Part tensors, which travel with the moments, from numbers that the host knows."""
-    on_device = {name: value for name, value in values.items() if isinstance(value, Tensor)}
-    on_host = {name: float(value) for name, value in values.items() if not isinstance(value, Tensor)}
+_PART = 2**20
+_PARTS = f" / {_PART}"
+
+
+def split(values: Mapping[str, Value], device: torch.device) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Part tensors, which travel with the moments on `device` in fp32, from numbers that the host knows.
+
+    A tensor of the host is one of those, unless the moments are on the host too: to put it among others on a device,
+    the host would have to wait. A whole number travels in two parts, since fp32 counts to 16 million only: `joined`
+    puts them together.
+    """
+    on_device: dict[str, Tensor] = {}
+    on_host: dict[str, float] = {}
+    for name, value in values.items():
+        if not isinstance(value, Tensor):
+            on_host[name] = float(value)
+        elif value.device.type == "cpu" != device.type:
+            on_host[name] = float(value.detach())
+        elif value.dtype in (torch.int64, torch.int32):
+            on_device |= {name: value % _PART, name + _PARTS: value // _PART}
+        else:
+            on_device[name] = value
     return on_device, on_host
+
+
+def joined(values: Mapping[str, float]) -> dict[str, float]:
+    """Put together what `split` has taken apart."""
+    parts = {name: value for name, value in values.items() if name.endswith(_PARTS)}
+    whole = {name: value for name, value in values.items() if name not in parts}
+    for name, above in parts.items():
+        whole[name.removesuffix(_PARTS)] += _PART * above
+    return whole
 
 
 def not_one_number(value: Any) -> str:

@@ -8,6 +8,7 @@ from depthscope.store.find import find_runs, run_folders
 from depthscope.store.history import Gap, Rewind
 from depthscope.store.jsonable import jsonable
 from depthscope.store.lock import Status
+from depthscope.store.parameters import keep_parameters, refuse_other_parameters
 from depthscope.store.past import attempts_in_words, gaps_in_words
 from depthscope.store.resuming import Recovered, recover_run
 from depthscope.store.run import Run, SublayerRecord, open_run
@@ -42,9 +43,11 @@ __all__ = [
     "gaps_in_words",
     "holds_rows",
     "jsonable",
+    "keep_parameters",
     "open_run",
     "recover_run",
     "refuse_existing_rows",
+    "refuse_other_parameters",
     "refuse_writers",
     "run_folders",
 ]

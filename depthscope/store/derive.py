@@ -26,8 +26,8 @@ def derive(name: str, values: Mapping[str, Array], layout: DepthLayout) -> Array
 
 
 def _grad_state_rms(values: Mapping[str, Array], layout: DepthLayout) -> Array:
-    """dL/ds_l = dL/df_l, since s_l = something + f_l; NaN where no state is seen."""
-    seen = np.array(layout.states, bool)
+    """dL/ds_l = dL/df_l wherever s_l = something + f_l; NaN elsewhere, and where no state is seen."""
+    seen = np.array(layout.states, bool) & np.array(layout.summed or layout.states, bool)
     return np.where(seen, values["grad_write_rms"], np.float32(np.nan))
 
 

@@ -26,6 +26,8 @@ def _largest(deviation: Array) -> float:
 def _rows_sum_to_one(name: str) -> Callable[[Rows, DepthLayout], float]:
     def largest(rows: Rows, layout: DepthLayout) -> float:
         values = rows[name].astype("f8")
+        if name == "depth_attention" and not layout.normalised:
+            return -1.0
         known = ~np.isnan(values).all(-1)
         return _largest(np.abs(np.nansum(values, -1) - 1)[known])
 

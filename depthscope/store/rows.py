@@ -26,6 +26,7 @@ class RowBuffer:
         """The log segment that was current when this buffer began: all its rows are in it or in later ones."""
         self._blank = schema.blank()
         self._rows = np.empty((capacity, schema.row_bytes), np.uint8)
+        self._rows.fill(0)  # memory is given by the system now and not while a row is handed over
         self._bytes = memoryview(self._rows.data).cast("B")
         self.columns = {
             field.name: (schema.column(field, self._rows, count=capacity), field.shape)
@@ -40,14 +41,33 @@ class RowBuffer:
     def nbytes(self) -> int:
         return self._rows.nbytes
 
-    def clear(self, index: int) -> None:
+    def put(self, index: int, step: int, wall_time: float, values: Mapping[str, Any]) -> list[str]:
+        """Write one row, NaN where `values` has nothing; return what is wrong with a value, which is NaN then.
+
+        Names that are no column are left out.
+        """
         self._rows[index] = self._blank
+        columns, problems = self.columns, []
+        columns["step"][0][index] = step
+        columns["wall_time"][0][index] = wall_time
+        with np.errstate(all="ignore"):
+            for name, value in values.items():
+                if name not in columns:
+                    continue
+                column, shape = columns[name]
+                try:
+                    if type(value) is not np.ndarray or value.shape != shape:
+                        value = np.asarray(value)
+                        if value.shape != shape:
+                            raise ValueError(f"has shape {value.shape}, its array {shape}")
+                    column[index] = value
+                except (TypeError, ValueError) as error:
+                    column[index] = np.nan
+                    problems.append(f"{name}: {error}")
+        return problems
 
     def again(self, *, start: int, first_segment: int) -> RowBuffer:
-        """Return this buffer for other rows, once these are committed.
-
-        New memory costs the caller page faults: 0.14 ms in one row of a hundred where pages are 2 MiB.
-        """
+        """Return this buffer for other rows, once these are committed."""
         self.start, self.first_segment = start, first_segment
         return self
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from depthscope.store.history import Gap
 from depthscope.store.rounding import regions, round_row
 from depthscope.store.rows import RowBuffer, Start
@@ -68,7 +66,7 @@ class StreamRows:
 
     def _begin(self, start: Start, log: Segment) -> None:
         self._log, self._buffers = log, list(start.buffers)
-        self._spare: RowBuffer | None = None
+        self._spare: RowBuffer | None = self._new_buffer()
         self._rounded = regions(start.buffers[-1].schema, self.arrays)
         self._oldest_segment = start.oldest_segment
         self.committed = start.committed
@@ -135,30 +133,12 @@ class StreamRows:
                 self._drop(step, reason)
                 return False
             buffer, index = self._next_buffer(row), 0
-        unknown = values.keys() - buffer.columns.keys()
-        if unknown:
-            buffer = self._extend(
-                {name: values[name] for name in values if name in unknown}, buffer, index, strict
-            )
-        columns = buffer.columns
-        buffer.clear(index)
-        with np.errstate(all="ignore"):
-            for name, value in values.items():
-                if name not in columns:
-                    continue
-                column, shape = columns[name]
-                try:
-                    if getattr(value, "shape", None) != shape:
-                        value = np.asarray(value)
-                        if value.shape != shape:
-                            raise ValueError(f"has shape {value.shape}, its array {shape}")
-                    column[index] = value
-                except (TypeError, ValueError) as error:
-                    column[index] = np.nan
-                    self._problem(f"{self.name}/{name}: {error}", strict, ValueError)
+        if not values.keys() <= buffer.columns.keys():
+            unknown = {name: value for name, value in values.items() if name not in buffer.columns}
+            buffer = self._extend(unknown, buffer, index, strict)
         now = time.time()
-        columns["step"][0][index] = step
-        columns["wall_time"][0][index] = now
+        for problem in buffer.put(index, step, now, values):
+            self._problem(f"{self.name}/{problem}", strict, ValueError)
         round_row(buffer.row(index), self._rounded)
         if self._log.deleted:
             self._roll()
@@ -200,6 +180,12 @@ class StreamRows:
             self._buffers = self._buffers[len(done) :]
             self._spare = done[-1] if done else self._spare
             self.waiting_since = time.monotonic() if self._log.next_row > batch.rows else 0.0
+            wanted = self._spare is None or self._spare.schema is not self.schema
+        if wanted:
+            # On this thread: memory from the system costs the one that takes it time, page by page.
+            spare = self._new_buffer()
+            with self._lock:
+                self._spare = spare
         self.delete_segments(batch.segment)
 
     def delete_segments(self, before: int) -> None:
@@ -245,13 +231,15 @@ class StreamRows:
             except OSError as error:
                 # No new file can be made. The old log goes on as long as it takes rows.
                 self._signals.trouble.met(error)
-        schema, spare, segment = self._buffers[-1].schema, self._spare, self._log.number
-        if spare is not None and spare.schema is schema:
-            self._spare, buffer = None, spare.again(start=row, first_segment=segment)
-        else:
-            buffer = RowBuffer(schema, start=row, capacity=self.chunk_rows, first_segment=segment)
+        spare, self._spare = self._spare, None
+        if spare is None or spare.schema is not self.schema:
+            spare = self._new_buffer()
+        buffer = spare.again(start=row, first_segment=self._log.number)
         self._buffers = [*self._buffers, buffer]
         return buffer
+
+    def _new_buffer(self) -> RowBuffer:
+        return RowBuffer(self.schema, start=0, capacity=self.chunk_rows, first_segment=0)
 
     def _roll(self) -> None:
         old = self._log

@@ -54,6 +54,8 @@ class DemoOptions:
     layers: int | None = None
     context: int | None = None
     batch: int | None = None
+    experts: int = 1
+    """MLPs of every MLP sublayer, of which two compute a token; 1: a plain MLP."""
     every_fast: int = 1
     """Steps between rows of sizes and gradients."""
     every_slow: int = 10
@@ -67,6 +69,7 @@ class DemoOptions:
             layers=self.layers or size.layers,
             heads=next(heads for heads in range(size.heads, 0, -1) if width % heads == 0),
             context=self.context or size.context,
+            experts=self.experts,
             # An embedding of unit size, which the writes have to outgrow: state growth shows within 300 steps.
             init_std=0.4 / width**0.5,
             embedding_std=1.0,

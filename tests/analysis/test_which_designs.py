@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from depthscope.analysis.rule import one_stream, restarts
-from depthscope.quantities import DepthLayout
+from depthscope.analysis.skip_path import no_mixers, no_shares
+from depthscope.quantities import DepthLayout, quantity, reachable
 from tests.analysis.synthetic_runs import block_layout, prenorm_layout
 
 
@@ -34,3 +35,14 @@ def test_only_block_attention_residuals_restart_the_sum() -> None:
     assert not restarts(hires_layout())
     assert not restarts(replace(hires_layout(), additive=(True, False) * 4))
     assert not restarts(block_layout(8, 8)), "one block has no boundary"
+
+
+def test_weights_that_do_not_sum_to_one_are_no_shares() -> None:
+    """Sigmoid weights have no entropy and no uniform value to stand above; a dead query they can have."""
+    sigmoid = replace(full_layout(), normalised=False)
+    assert no_shares(full_layout()) == no_mixers(sigmoid) == ""
+    assert "do not sum to 1" in no_shares(sigmoid)
+    assert no_shares(prenorm_layout()) == no_mixers(prenorm_layout()) != ""
+    entropy = quantity("depth_attention_entropy")
+    assert any(reachable(entropy, full_layout()))
+    assert not any(reachable(entropy, sigmoid))

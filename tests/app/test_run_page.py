@@ -11,6 +11,7 @@ from depthscope.app.pages.run_detail_answers import about_answer, started_text
 from depthscope.app.registry import Registry
 from depthscope.app.state import read_ask
 from depthscope.store import open_run
+from tests.app.conftest import Serve
 from tests.app.page import AppPage
 from tests.figures.runs import record, start
 from tests.store.runs import write_with_a_past
@@ -31,8 +32,38 @@ def test_the_page_tells_what_the_focused_run_is_and_holds(page: AppPage, address
     assert "log(" in (first.get_attribute("title") or "")
     config = page.page.locator("#table-config").inner_text()
     assert "schedule.decay_start\t240" in config
+    assert "holds no table of its sites" in page.page.locator("#empty-sites").inner_text()
     assert page.page.locator("#empty-missing").inner_text() == "Nothing that was asked for is missing."
     assert str(root) not in page.page.content(), "paths stay on the server"
+
+
+@pytest.mark.browser
+def test_the_page_tells_what_every_site_gave_and_why_the_rest_is_not_there(
+    page: AppPage, serve: Serve, tmp_path: Path
+) -> None:
+    writer = start(tmp_path / "bypassed")
+    told = "never fired: the parent bypasses its forward"
+    writer.annotate(
+        "sites",
+        [
+            {"site": "write", "where": "layers 1-5, 7-8", "recorded": ["write_rms"], "missing": {}},
+            {
+                "site": "write",
+                "where": "layer 6 (tower.2.beta)",
+                "recorded": [],
+                "missing": {told: ["write_rms"]},
+            },
+            "not a line",
+        ],
+    )
+    writer.close()
+    page.open(f"{serve(tmp_path)}run")
+    rows = page.page.locator("#table-sites tbody tr")
+    assert rows.all_inner_texts() == [
+        "write\tlayers 1-5, 7-8\twrite_rms\t",
+        f"write\tlayer 6 (tower.2.beta)\tnothing\t\nall of it: {told}",
+    ]
+    assert page.page.locator("#note-sites").inner_text() == "1 of 2 rows lack something"
 
 
 @pytest.mark.browser

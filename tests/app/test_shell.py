@@ -53,6 +53,32 @@ def test_a_live_run_grows_on_the_page_and_the_zoom_stays(page: AppPage, serve: S
     page.until("() => depthscope.catalogue.runs.every((run) => run.status === 'finished')")
 
 
+def test_a_double_click_takes_back_the_zoom_and_chooses_no_step(page: AppPage, address: str) -> None:
+    page.open(address + "depth")
+    step = page.page.locator("#step-input")
+    newest = step.input_value()
+    maps = page.page.locator("#graph-maps .nsewdrag").first.bounding_box()
+    assert maps is not None
+    cell = (maps["x"] + maps["width"] / 3, maps["y"] + maps["height"] / 2)
+    rows = "() => document.querySelector('#graph-maps .js-plotly-plot')._fullLayout.yaxis.range"
+    whole = page.page.evaluate(rows)
+    page.page.mouse.move(cell[0], cell[1] - 40)
+    page.page.mouse.down()
+    page.page.mouse.move(cell[0], cell[1] + 40, steps=4)
+    page.page.mouse.up()
+    page.until(f"(whole) => Math.abs(({rows})()[1] - ({rows})()[0]) < Math.abs(whole[1] - whole[0])", whole)
+    page.settle()
+    # A page that is busy after each click hears of the second one late.
+    busy = "const end = Date.now() + 800; while (Date.now() < end);"
+    page.page.evaluate(f"() => document.addEventListener('click', () => {{ {busy} }}, true)")
+    page.page.mouse.move(*cell)
+    page.page.mouse.dblclick(*cell)
+    page.until(f"(whole) => ({rows})().join() === whole.join()", whole)
+    assert step.input_value() == newest
+    page.page.mouse.click(*cell)
+    page.until("(newest) => document.getElementById('step-input').value !== newest", newest)
+
+
 def test_the_theme_follows_the_system_until_it_is_switched(browser: Browser, address: str) -> None:
     context = browser.new_context(color_scheme="dark", viewport={"width": 1440, "height": 900})
     page = AppPage(context.new_page())

@@ -17,7 +17,19 @@ from tests.cli.conftest import Type, environment
 def test_every_command_is_listed_and_has_help_with_examples(typed: Type) -> None:
     overview = typed("--help")
     assert overview.code == 0
-    rooms = {"demo", "serve", "export", "ls", "summary", "compare", "inspect", "check", "recover", "watch"}
+    rooms = {
+        "demo",
+        "serve",
+        "export",
+        "ls",
+        "summary",
+        "compare",
+        "inspect",
+        "check",
+        "recover",
+        "watch",
+        "doctor",
+    }
     assert set(COMMANDS) == rooms
     for name, command in COMMANDS.items():
         assert f"  {name}" in overview.out
@@ -49,7 +61,10 @@ def test_version_names_the_program(typed: Type) -> None:
     ("words", "contained"),
     [
         (("sumary",), ["'sumary'", "did you mean summary?", "depthscope --help"]),
-        (("zzz",), ["'zzz'", "demo, serve, export, ls, summary, compare, inspect, check, recover, watch"]),
+        (
+            ("zzz",),
+            ["'zzz'", "demo, serve, export, ls, summary, compare, inspect, check, recover, watch, doctor"],
+        ),
         (("--verison",), ["'--verison'", "--version"]),
         (("ls", "--recursive"), ["--recursive", "depthscope ls --help"]),
         (("demo", "--stepz", "3"), ["--stepz", "did you mean --steps"]),

@@ -127,13 +127,6 @@ def test_only_rows_after_the_last_look_count(tmp_path: Path) -> None:
             assert alert_rule(text).first(run, 30) is None
 
 
-def test_a_rule_that_had_nothing_to_look_at_is_named(typed: Type, tmp_path: Path) -> None:
-    create(tmp_path / "run").close()
-    found = typed("watch", tmp_path / "run", "--alert", "grad_nrom>5")
-    assert found.code == 0
-    assert "grad_nrom" in found.err
-
-
 @pytest.mark.parametrize("rule", ["explodes", "loss=5", "loss>", "loss>five", ">5"])
 def test_what_is_no_rule_is_refused(typed: Type, tmp_path: Path, rule: str) -> None:
     create(tmp_path / "run").close()
@@ -141,3 +134,13 @@ def test_what_is_no_rule_is_refused(typed: Type, tmp_path: Path, rule: str) -> N
     assert found.code == 2
     assert repr(rule) in found.err
     assert "nonfinite, spike, gain" in found.err
+
+
+def test_a_rule_that_no_run_can_answer_is_no_all_clear(typed: Type, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        with create(tmp_path / name) as writer:
+            calm(writer, range(10))
+    found = typed("watch", tmp_path, "--alert", "grad_nrom>5", "--alert", "loss>100")
+    assert found.code == 2
+    assert found.err.count("has none of grad_nrom: the rule 'grad_nrom>5' was not looked at") == 2
+    assert typed("watch", tmp_path, "--alert", "loss>100").code == 0

@@ -103,3 +103,15 @@ def test_a_loop_of_ones_own_grows_on_the_page_while_it_trains(
     np.testing.assert_allclose(page.drawn("profile", "mine"), profile(run, last), rtol=1e-6)
     assert len(run.sublayers) == 12
     assert [each.kind for each in run.sublayers] == ["attention", "mlp"] * 6
+
+
+def test_the_run_page_tells_what_each_site_of_a_real_run_gave(
+    page: AppPage, serve: Callable[[Path], str], demo_runs: Path
+) -> None:
+    page.open(f"{serve(demo_runs)}run")
+    page.page.locator('[data-action="focus-run"]', has_text="block-attnres").click()
+    page.settle()
+    rows = page.page.locator("#table-sites tbody tr").all_inner_texts()
+    assert any(row.startswith("write\tlayers 1-16\t") and "write_rms" in row for row in rows)
+    assert any(row.startswith("mixer\ttargets 2-17\tdepth_attention") for row in rows)
+    assert any("it has one source only" in row for row in rows), "the first target's entropy"

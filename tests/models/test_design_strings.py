@@ -17,6 +17,7 @@ from depthscope.models import (
     PreNorm,
     residual_from_string,
 )
+from tests.models.every import EVERY
 
 
 @pytest.mark.parametrize(
@@ -44,9 +45,59 @@ def test_a_string_names_a_design(config, text, kind, design):
     assert Decoder(config, residual).describe_depth().design == design
 
 
-def test_the_four_designs_are_known_by_name():
-    assert list(DESIGNS) == ["prenorm", "full-attnres", "block-attnres", "hires"]
-    assert [d.label for d in DESIGNS.values()] == ["PreNorm", "AttnRes full", "AttnRes block", "HiRes"]
+def test_the_designs_of_the_demo_come_first():
+    names, labels = list(DESIGNS), [design.label for design in DESIGNS.values()]
+    assert names[:4] == ["prenorm", "full-attnres", "block-attnres", "hires"]
+    assert labels[:4] == ["PreNorm", "AttnRes full", "AttnRes block", "HiRes"]
+    assert len(set(names)) == len(set(labels)) == len(names)
+
+
+def test_the_list_of_designs_under_test_has_every_design_and_option():
+    typed = {name: set() for name in DESIGNS}
+    for design in EVERY:
+        name, _, rest = design.partition(":")
+        typed[name] |= {item.partition("=")[0] for item in rest.split(",") if item}
+    missing = {name: set(DESIGNS[name].options) - options for name, options in typed.items()}
+    # Of these the values that are no default are typed elsewhere in this file.
+    shared = {"block-attnres": {"score", "keynorm"}, "full-attnres": {"heads"}, "hires": {"boundaries"}}
+    assert {name: left - shared.get(name, set()) for name, left in missing.items()} == {
+        name: set() for name in DESIGNS
+    }
+
+
+@pytest.mark.parametrize("text", EVERY)
+def test_a_design_is_built_from_its_own_string(config, text):
+    residual = residual_from_string(text, config)
+    again = residual_from_string(residual.design, config)
+    assert type(again) is type(residual)
+    assert again.design == residual.design
+    shapes = {name: p.shape for name, p in residual.named_parameters()}
+    assert shapes == {name: p.shape for name, p in again.named_parameters()}
+    for item in text.partition(":")[2].split(","):
+        assert item in residual.design or item == "boundaries=1+4"
+    assert f"{residual.design},".startswith(text.partition(":")[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "design"),
+    [
+        ("full-attnres:query=learned,score=softmax,keynorm=yes,heads=1", "full-attnres"),
+        ("block-attnres:window=8", "block-attnres:S=6,window=8"),
+        ("block-attnres:S=4,score=sigmoid,keynorm=no", "block-attnres:S=4,score=sigmoid,keynorm=no"),
+        ("full-attnres:heads=4", "full-attnres:heads=4"),
+        ("two-phase-attnres", "two-phase-attnres:S=6"),
+        ("layerscale", "layerscale:start=0.1"),
+        ("highway", "highway:bias=-1"),
+        ("hc", "hc:n=4,dynamic=yes"),
+        ("mhc", "mhc:n=4"),
+        ("vwn:n=4", "vwn:m=2,n=4,dynamic=yes"),
+        ("altup", "altup:K=2"),
+        ("delta-attnres", "delta-attnres:S=1"),
+        ("hires:n=1,identity=yes,outer=no", "hires:n=1,B=4,outer=no,identity=yes"),
+    ],
+)
+def test_what_is_usual_is_left_out_or_written_out(config, text, design):
+    assert residual_from_string(text, config).design == design
 
 
 @pytest.mark.parametrize(
@@ -54,7 +105,7 @@ def test_the_four_designs_are_known_by_name():
     [
         ("atnres", ["'atnres'", "prenorm, full-attnres, block-attnres, hires", "did you mean"]),
         ("", ["''", "prenorm, full-attnres, block-attnres, hires"]),
-        ("block-attnres:size=4", ["'size'", "S, boundaries", "block-attnres:S=6"]),
+        ("block-attnres:size=4", ["'size'", "S, boundaries, query", "block-attnres:S=6"]),
         ("prenorm:S=4", ["'S'", "none"]),
         ("block-attnres:S", ["'S'", "no value", "S=6"]),
         ("block-attnres:S=four", ["S='four'", "S=6"]),
@@ -69,6 +120,21 @@ def test_the_four_designs_are_known_by_name():
         ("hires:n=0.7", ["n=0.7", "16.8", "whole number"]),
         ("hires:gate=2", ["gate=2.0", "0 to 1"]),
         ("hires:outer=maybe", ["outer='maybe'", "outer=yes or outer=no"]),
+        ("hires:identity=yes,frozen=yes", ["identity", "nothing to freeze"]),
+        ("full-attnres:query=fixed", ["query='fixed'", "query=learned or query=input or query=none"]),
+        ("full-attnres:heads=7", ["heads=7", "divisor of the width 24"]),
+        ("full-attnres:window=0", ["window=0", "1 or more"]),
+        ("full-attnres:S=2", ["'S'", "query, score, keynorm, heads, window"]),
+        ("two-phase-attnres:query=input", ["'query'", "S, boundaries"]),
+        ("layerscale:start=small", ["start='small'", "start=0.1"]),
+        ("highway:gate=1", ["'gate'", "bias"]),
+        ("denseformer:k=4", ["'k'", "none"]),
+        ("hc:n=0", ["0 streams", "1 or more"]),
+        ("hc:dynamic=maybe", ["dynamic='maybe'", "dynamic=yes or dynamic=no"]),
+        ("mhc:n=6,lite=yes", ["n=6", "permutations", "up to 5"]),
+        ("vwn:m=5", ["m=5", "divisor of the width 24"]),
+        ("altup:n=2", ["'n'", "K", "altup:K=2"]),
+        ("delta-attnres:S=9", ["9", "1 to 8"]),
     ],
 )
 def test_a_wrong_string_says_what_was_found_and_what_to_type(config, text, words):

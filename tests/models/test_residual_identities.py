@@ -143,6 +143,29 @@ def test_hires_without_gates_or_outer_residual_is_one_norm_per_block(build, conf
     assert torch.equal(hires(tokens), hires.head(hires.norm(stream)))
 
 
+def test_an_identity_interface_is_a_gate_that_is_closed(build, config, tokens, gradients):
+    gated = build(HiRes(config, n=1, blocks=2, gate=0, outer_residual=False), jitter=0.1)
+    hinorm = build(HiRes(config, n=1, blocks=2, identity=True, outer_residual=False), like=gated)
+    names = [name for name, _ in hinorm.residual.named_parameters()]
+    assert names == ["norms.0.weight", "norms.1.weight"]
+    assert torch.equal(copy_residual(hinorm, gated)(tokens), gated(tokens))
+
+
+def test_hinorm_after_every_sublayer_without_prenorm_is_postnorm_bitwise(build, config, tokens, gradients):
+    postnorm = build("postnorm", jitter=0.2)
+    every = tuple(range(1, 9))
+    hinorm = HiRes(config, n=1, boundaries=every, identity=True, outer_residual=False)
+    model = copy_residual(build(hinorm, like=postnorm), postnorm)
+    for layer in model.layers:
+        layer.norm = torch.nn.Identity()
+    model.norm = torch.nn.Identity()
+    assert torch.equal(model(tokens), postnorm(tokens))
+    ours, theirs = (gradients(m, m(tokens), tokens) for m in (model, postnorm))
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        assert torch.equal(ours[name], theirs[name]), name
+
+
 @pytest.mark.parametrize("n", [2, 0.75, 1.5])
 @pytest.mark.parametrize("block_output", ["stream", "increment"])
 def test_hires_agrees_with_its_formulas(build, config, tokens, n, block_output):

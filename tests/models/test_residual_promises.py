@@ -11,16 +11,7 @@ import torch
 
 from depthscope.marks import Tape
 from depthscope.models import Decoder, residual_from_string
-
-DESIGNS = [
-    "prenorm",
-    "full-attnres",
-    "block-attnres:S=3",
-    "block-attnres:boundaries=1+4",
-    "hires:n=2,B=4",
-    "hires:n=0.75,B=2,phi=increment,gate=none",
-]
-every_design = pytest.mark.parametrize("design", DESIGNS)
+from tests.models.every import every_design
 
 
 def flatten(state):
@@ -192,17 +183,30 @@ def test_a_design_string_builds_the_design_that_it_describes(config, design):
     assert residual_from_string(residual.design, config).design == residual.design
 
 
-@every_design
-def test_thirty_steps_lower_the_loss(config, tokens, design):
+def train(config, tokens, design, steps):
     torch.manual_seed(0)
     model = Decoder(config, residual_from_string(design, config))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []
-    for _ in range(30):
+    for _ in range(steps):
         loss = torch.nn.functional.cross_entropy(model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
+    return losses
+
+
+@every_design
+def test_thirty_steps_lower_the_loss(config, tokens, design):
+    losses = train(config, tokens, design, 30)
     assert losses[0] == pytest.approx(torch.tensor(31.0).log().item(), abs=0.1)
     assert losses[-1] < 0.6 * losses[0]
+
+
+@pytest.mark.soak
+@every_design
+def test_two_hundred_steps_stay_finite_and_learn_the_tokens(config, tokens, design):
+    losses = torch.tensor(train(config, tokens, design, 200))
+    assert torch.isfinite(losses).all()
+    assert losses[-1] < 0.1

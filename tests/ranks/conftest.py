@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ranks.launching import launch, launch_without_watch
+from tests.ranks.launching import launch, launch_once, launch_without_watch
 
 TWO = (
     "one_step/prenorm/ddp",
@@ -20,8 +20,13 @@ TWO = (
     "mixed/foreign/fsdp",
     "accumulated/prenorm/ddp",
     "accumulated/foreign/fsdp",
+    "masked/prenorm/ddp",
+    "masked/foreign/fsdp",
     "discarded/prenorm/ddp",
     "discarded/foreign/fsdp",
+    "probed/block-attnres:S=3/ddp",
+    "probed/block-attnres:S=3/fsdp",
+    "probed_before_an_update/foreign/fsdp",
     "unchanged/foreign/ddp",
     "unchanged/block-attnres:S=3/ddp",
     "unchanged/foreign/fsdp",
@@ -54,37 +59,35 @@ FOUR = ("one_step/narrow/hsdp", "accumulated/prenorm/hsdp")
 @pytest.fixture(scope="session")
 def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Launch two ranks; return the folder that holds what they left."""
-    folder = tmp_path_factory.mktemp("two")
-    launch(2, list(TWO), folder)
-    return folder
+    return launch_once(tmp_path_factory, "two", lambda folder: launch(2, list(TWO), folder))
 
 
 @pytest.fixture(scope="session")
 def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("troubled")
-    launch(2, list(TROUBLES), folder)
-    return folder
+    return launch_once(tmp_path_factory, "troubled", lambda folder: launch(2, list(TROUBLES), folder))
 
 
 @pytest.fixture(scope="session")
 def three_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("three")
-    launch(3, list(THREE), folder)
-    return folder
+    return launch_once(tmp_path_factory, "three", lambda folder: launch(3, list(THREE), folder))
 
 
 @pytest.fixture(scope="session")
 def four_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("four")
-    launch(4, list(FOUR), folder)
-    return folder
+    return launch_once(tmp_path_factory, "four", lambda folder: launch(4, list(FOUR), folder))
 
 
 @pytest.fixture(scope="session")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
     """Rank 1 killed under way; returns the folder and the exit codes."""
-    folder = tmp_path_factory.mktemp("killed")
-    return folder, launch_without_watch(2, "killed/prenorm/none", folder)
+    codes: list[int] = []
+
+    def start(folder: Path) -> None:
+        codes.extend(launch_without_watch(2, "killed/prenorm/none", folder))
+        (folder / "codes").write_text(" ".join(map(str, codes)))
+
+    folder = launch_once(tmp_path_factory, "killed", start)
+    return folder, [int(code) for code in (folder / "codes").read_text().split()]
 
 
 @pytest.fixture

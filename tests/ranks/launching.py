@@ -7,8 +7,12 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
 LIMIT_SECONDS = 240
@@ -18,18 +22,32 @@ LIMIT_SECONDS = 240
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "DEPTHSCOPE_STRICT": "1"}
 
 
+def launch_once(about: pytest.TempPathFactory, name: str, start: Callable[[Path], object]) -> Path:
+    """Return a folder that `start` has filled: once for all tests that ask, whichever worker of a session runs them."""
+    mine = about.getbasetemp()
+    folder = (mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / name
+    with FileLock(folder.with_suffix(".lock")):
+        if not (folder / "done").exists():
+            folder.mkdir(exist_ok=True)
+            start(folder)
+            (folder / "done").touch()
+    return folder
+
+
 def launch(world: int, scenarios: list[str], folder: Path) -> None:
     """Run the scenarios one after the other on `world` ranks."""
     torchrun(world, "-m", "tests.ranks.on_ranks", str(folder), *scenarios)
 
 
-def torchrun(world: int, *command: str) -> None:
+def torchrun(world: int, *command: str, code: int = 0) -> str:
+    """Run a command on `world` ranks; return what they printed, once torchrun has ended with `code`."""
     launcher = _start(
         *("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}", *command),
         environment=ENVIRONMENT,
     )
     printed = _wait_for(launcher, str(command))
-    assert launcher.returncode == 0, printed[-6000:]
+    assert launcher.returncode == code, printed[-6000:]
+    return printed
 
 
 def launch_without_watch(world: int, scenario: str, folder: Path) -> list[int]:

@@ -41,6 +41,18 @@ def micro_batch_of(rank: int, micro: int) -> tuple[Tensor, Tensor]:
     return batch_of(50 + 10 * rank + micro)
 
 
+def mask_of(rank: int) -> Tensor:
+    """Return which positions [ROWS, TIME] of a rank's batch count: as many on every rank, but others."""
+    mask = torch.ones(ROWS, TIME, dtype=torch.bool)
+    mask[rank % ROWS, TIME - 4 :] = False
+    return mask
+
+
+def padded(batch: tuple[Tensor, Tensor], mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return inputs, and targets without the positions that do not count."""
+    return batch[0], batch[1].masked_fill(~mask, -100)
+
+
 def skip(model: nn.Module, place: int) -> None:
     """Leave out the stage at `place`, as layer drop does."""
     model.tower[place].forward = lambda x: x

@@ -13,8 +13,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from depthscope.recording import Recorder
-from tests.ranks.models import batch_of, micro_batch_of, skip, trained
+from depthscope.recording import Recorder, Schedule
+from depthscope.recording.probe_batch import ProbeBatch
+from tests.ranks.models import batch_of, mask_of, micro_batch_of, padded, skip, trained
 from tests.recording.loops import loss_of
 
 EVERY = {"fast": 1, "slow": 1}
@@ -98,6 +99,25 @@ def accumulated(design: str, how: str, path: Path) -> dict[str, Any]:
     return {}
 
 
+def masked(design: str, how: str, path: Path) -> dict[str, Any]:
+    """Each rank leaves other positions out of its first step, and none out of its second."""
+    model = wrapped(trained(design), how)
+    optimizer = still(model)
+    rank = dist.get_rank()
+    mask = mask_of(rank)
+    with Recorder(model, path, optimizer=optimizer, every=EVERY) as recorder:
+        inputs, targets = padded(batch_of(rank), mask)
+        with recorder.tokens(mask):
+            logits = model(inputs)
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        loss.backward()
+        optimizer.step()
+        recorder.step(loss=loss.detach())
+        optimizer.zero_grad()
+        step(model, optimizer, recorder, rank)
+    return {"report": str(recorder.report())}
+
+
 def discarded(design: str, how: str, path: Path) -> dict[str, Any]:
     """A batch whose gradients are thrown away belongs to no row."""
     model = wrapped(trained(design), how)
@@ -125,6 +145,40 @@ def unchanged(design: str, how: str, path: Path) -> dict[str, Any]:
     recorded_losses, recorded = run(record=True)
     same = all(torch.equal(value, recorded[name]) for name, value in parameters.items())
     return {"losses": losses == recorded_losses, "parameters": same, "steps": len(losses)}
+
+
+def probed(design: str, how: str, path: Path) -> dict[str, Any]:
+    """Four steps without and with a probe batch, which every rank runs."""
+
+    def run(**options: Any) -> tuple[list[float], dict[str, Tensor]]:
+        model = wrapped(trained(design), how)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+        recording = Recorder(model, path, optimizer=optimizer, **options) if options else nullcontext()
+        with recording as recorder:
+            losses = [step(model, optimizer, recorder, dist.get_rank() + 7 * place) for place in range(4)]
+        return losses, {name: _held(parameter) for name, parameter in model.named_parameters()}
+
+    losses, parameters = run()
+    found, recorded = run(probe_batch=batch_of(40)[0], probe_every=2)
+    same = all(torch.equal(value, recorded[name]) for name, value in parameters.items())
+    return {"losses": losses == found, "parameters": same}
+
+
+def probed_before_an_update(design: str, how: str, path: Path) -> dict[str, Any]:
+    """The batch runs between backward and update, as it does where the loop calls compiled code."""
+    model = wrapped(trained(design), how)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for parameter in model.parameters():
+        parameter.grad = parameter.detach().clone()
+    inputs = batch_of(40)[0]
+    ProbeBatch(model, inputs, Schedule(every=1)).take(0, None)
+    optimizer.step()  # every parameter is halved
+    halved = trained(design)
+    with torch.no_grad():
+        for parameter in halved.parameters():
+            parameter.mul_(0.5)
+        gap = (model(inputs) - halved(inputs)).abs().max()
+    return {"gap": float(gap)}
 
 
 def unused(design: str, how: str, path: Path) -> dict[str, Any]:

@@ -98,16 +98,6 @@ def test_training_is_bitwise_the_same(scenario: str, two_ranks: Path) -> None:
     assert sorted(left_by(two_ranks, scenario)["rows"]["fast"]) == list(range(10))
 
 
-def test_only_rank_zero_writes_and_the_others_say_so(two_ranks: Path) -> None:
-    first, second = (left_by(two_ranks, "one_step/prenorm/ddp", rank) for rank in range(2))
-    assert second["rows"] == {}
-    assert (first["accepted"], second["accepted"]) == (0, 0)
-    assert "rank 0 writes" in second["report"]
-    assert "rank 0 writes" not in first["report"]
-    assert left_by(two_ranks, "inner/foreign/ddp", 1)["path"] == "inner-foreign-ddp0"
-    assert not (two_ranks / "inner-foreign-ddp1").exists()
-
-
 def test_what_is_stored_says_over_how_many_ranks(two_ranks: Path) -> None:
     run = open_run(two_ranks / "one_step-prenorm-ddp")
     assert run["grad_write_rms"].attrs["rank_factor"] == 0.5
@@ -123,3 +113,24 @@ def test_the_example_records_on_several_ranks(tmp_path: Path) -> None:
     assert (run.status, run["grad_norm"].step.values.tolist()) == ("finished", [0, 2, 4])
     np.testing.assert_array_equal(run["loss_tokens"], 8 * 64)
     assert np.isfinite(run["clip_coefficient"]).all()
+
+
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
+def test_a_probe_batch_is_run_by_all_and_written_once(how: str, two_ranks: Path) -> None:
+    design = "block-attnres:S=3"
+    left = left_by(two_ranks, f"probed/{design}/{how}")
+    assert (left["losses"], left["parameters"]) == (True, True)
+    assert left["warnings"] == []
+    rows = left["rows"]["probe"]
+    assert sorted(rows) == [0, 2]
+    wanted = row_of(trained(design), *batch_of(40))
+    names = [name for name in wanted if name in rows[0]]
+    assert {"state_rms", "fresh_share", "depth_contribution"} <= set(names)
+    compare(rows[0], {name: wanted[name] for name in names})
+    assert not np.allclose(rows[0]["write_rms"], rows[2]["write_rms"]), "the weights after two updates"
+    assert "probe" not in left_by(two_ranks, f"probed/{design}/{how}", rank=1)["rows"]
+
+
+def test_gathered_parameters_are_given_up_after_the_probe_batch(two_ranks: Path) -> None:
+    """Else the root would go on with those from before the update."""
+    assert left_by(two_ranks, "probed_before_an_update/foreign/fsdp")["gap"] < 1e-5

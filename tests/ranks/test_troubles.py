@@ -4,73 +4,13 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from depthscope.store import open_run
-from tests.ranks.expected import compare, row_of
+from tests.ranks.expected import FORWARD, TOKENS, both_ranks, compare, only_rank_zero, row_of
 from tests.ranks.launching import launch_without_watch, left_by
-from tests.ranks.models import ROWS, batch_of, together, trained
-from tests.recording.loops import TIME
-
-TOKENS = ROWS * TIME
-FORWARD = (
-    "write_rms",
-    "state_rms",
-    "read_rms",
-    "write_ratio",
-    "abs_max",
-    "grad_write_rms",
-    "grad_read_rms",
-    "loss",
-)
-
-
-def alone(place: int) -> dict[str, Any]:
-    """What one rank of the prenorm decoder sees on a batch by itself."""
-    return row_of(trained("prenorm"), *batch_of(place))
-
-
-def only_rank_zero(row: dict[str, Any], place: int) -> None:
-    wanted = alone(place)
-    compare(row, {name: wanted[name] for name in FORWARD})
-    assert row["loss_tokens"] == TOKENS
-
-
-def both_ranks(row: dict[str, Any], place: int) -> None:
-    wanted = row_of(trained("prenorm"), *together([batch_of(place), batch_of(place + 1)]))
-    compare(row, {name: wanted[name] for name in (*FORWARD, "param_grad_norm", "grad_norm")})
-    assert row["loss_tokens"] == 2 * TOKENS
-
-
-def test_a_site_that_one_rank_leaves_out_counts_with_the_tokens_of_the_other(troubled: Path) -> None:
-    row = left_by(troubled, "unused/foreign/ddp")["rows"]["fast"][0]
-    whole, without = trained("foreign"), trained("foreign")
-    del without.tower[2]
-    first, second = row_of(whole, *batch_of(0)), row_of(without, *batch_of(1))
-    skipped, kept = [4, 5], [0, 1, 2, 6, 7]  # the fourth state is seen where the third stage reads it
-    for name in ("write_rms", "write_logrms", "write_ratio"):
-        np.testing.assert_allclose(row[name][skipped], first[name][skipped], rtol=1e-5, err_msg=name)
-    for name in ("write_rms", "state_rms", "grad_write_rms"):
-        both = np.sqrt((first[name][kept] ** 2 + np.delete(second[name], 3) ** 2) / 2)
-        np.testing.assert_allclose(row[name][kept], both, rtol=1e-5, err_msg=name)
-    # DDP divides by the ranks, whoever brings a gradient.
-    np.testing.assert_allclose(
-        row["param_grad_norm"][skipped], first["param_grad_norm"][skipped] / 2, rtol=1e-5
-    )
-
-
-def test_a_rank_that_stops_one_step_early_is_left_out_from_there(troubled: Path) -> None:
-    left = left_by(troubled, "early/prenorm/ddp")
-    rows = left["rows"]["fast"]
-    assert sorted(rows) == [0, 1, 2]
-    both_ranks(rows[0], 0)
-    both_ranks(rows[1], 10)
-    only_rank_zero(rows[2], 20)
-    assert left["missing"]["rank 1"].startswith("ended its recording before row 2")
-    assert (left["accepted"], left_by(troubled, "early/prenorm/ddp", 1)["accepted"]) == (2, 1)
+from tests.ranks.models import batch_of, together, trained
 
 
 def test_a_recording_that_fails_on_one_rank_goes_on_without_it(troubled: Path) -> None:
@@ -161,13 +101,3 @@ def test_a_recorder_on_one_rank_alone_is_an_error_that_names_the_others(troubled
     said = left_by(troubled, "alone/prenorm/none")["said"]
     assert said.startswith("rank 1 made no Recorder within")
     assert "make it on every rank" in said
-
-
-def test_ranks_that_come_after_the_recorder_are_noticed(troubled: Path) -> None:
-    first, second = (left_by(troubled, "late/foreign/none", rank) for rank in range(2))
-    for left in (first, second):
-        assert len(left["warnings"]) == 1
-        assert "make the recorder after init_process_group" in left["warnings"][0]
-        assert any("holds one process's tokens" in note for note in left["notes"])
-        assert left["rows"]["fast"][0]["loss_tokens"] == TOKENS
-    assert "is being written by process" in second["said"]

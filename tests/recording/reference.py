@@ -47,6 +47,22 @@ def capture(model: nn.Module, inputs: Tensor, targets: Tensor) -> Captured:
     return seen
 
 
+def counted_only(seen: Captured, mask: Tensor) -> Captured:
+    """Return what was captured at the positions [batch, time] that count: tensors [1, counted, d]."""
+
+    def pick(value: Any) -> Any:
+        if isinstance(value, list):
+            return [pick(each) for each in value]
+        if not isinstance(value, Tensor) or value.dim() < 3:
+            return value
+        kept = value.detach()[mask][None].requires_grad_()
+        if not value.is_leaf and value.grad is not None:
+            kept.grad = value.grad[mask][None]
+        return kept
+
+    return Captured(**{name: pick(value) for name, value in vars(seen).items()})
+
+
 def _foreign(model: ForeignGPT, inputs: Tensor, seen: Captured) -> Tensor:
     x = seen.keep(model.letters(inputs) + model.places.weight[: inputs.shape[1]])
     seen.embedding = x
@@ -82,7 +98,8 @@ def _decoder(model: Any, inputs: Tensor, seen: Captured) -> Tensor:
         f = seen.keep(layer.sublayer(layer.norm(h)))
         seen.writes.append(f)
         if name.endswith("attnres"):
-            partial = f if partial is None else seen.keep(partial + f)
+            added = seen.keep(f.to(v.dtype))  # under autocast f is bfloat16, and sums are not
+            partial = added if partial is None else seen.keep(partial + added)
             seen.states.append(partial)
             if residual.blocks.finishes(index):
                 blocks, partial = [*blocks, partial], None
@@ -115,7 +132,7 @@ def _decoder(model: Any, inputs: Tensor, seen: Captured) -> Tensor:
 
 def tokens(tensor: Tensor) -> list[np.ndarray]:
     """[batch, time, d] -> a list of d-vectors in fp64."""
-    array = tensor.detach().double().numpy()
+    array = tensor.detach().double().cpu().numpy()
     return [array[b, t] for b in range(array.shape[0]) for t in range(array.shape[1])]
 
 
@@ -171,8 +188,8 @@ def depth_weights(model: Any, seen: Captured) -> list[np.ndarray]:
     """Return alpha [n_sources, tokens] for each target, from softmax_i(w . RMSNorm(v_i)) by hand."""
     alphas = []
     for mixer, sources in zip(model.residual.mix, seen.sources, strict=True):
-        w = mixer.query.detach().double().numpy()
-        gain = mixer.key_norm.weight.detach().double().numpy()
+        w = mixer.query.detach().double().cpu().numpy()
+        gain = mixer.key_norm.weight.detach().double().cpu().numpy()
         logits = []
         for source in sources:
             scaled = [v / math.sqrt(float(v @ v) / v.size + 1e-6) * gain for v in tokens(source)]

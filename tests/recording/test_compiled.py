@@ -14,6 +14,7 @@ from torch._dynamo.utils import counters
 
 from depthscope.anatomy import inspect_model
 from depthscope.recording import Recorder
+from depthscope.store import open_run
 from tests.recording.loops import ForeignGPT, batches, build, loss_of, optimizer_of, train
 from tests.recording.rows import spy_on_rows
 
@@ -99,6 +100,32 @@ def same(found: dict[int, dict[str, np.ndarray]], expected: dict[int, dict[str, 
                     equal_nan=True,
                     err_msg=f"{name} at {step}",
                 )
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_gradients_are_unscaled_where_the_model_is_compiled(told: bool, tmp_path: Path) -> None:
+    """Scaled by a power of two, every gradient is the same but for its exponent."""
+
+    def gradients(scale: float) -> np.ndarray:
+        torch._dynamo.reset()
+        model, draw = build("prenorm"), batches()
+        optimizer, path = optimizer_of(model), tmp_path / str(scale)
+        scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+        with Recorder(model, path, optimizer=optimizer, scaler=scaler if told else None) as recorder:
+            called = whole(model)
+            for _ in range(3):
+                inputs, targets = draw()
+                loss = loss_of(called, inputs, targets)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                recorder.step(loss=loss.detach(), tokens=inputs.numel())
+                optimizer.zero_grad()
+        run = open_run(path)
+        assert run["loss_scale"].values.tolist() == [scale] * 3
+        return run["grad_write_rms"].values
+
+    np.testing.assert_allclose(gradients(1024.0), gradients(1.0), rtol=1e-6)
 
 
 def test_evaluation_in_between_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

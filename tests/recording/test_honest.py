@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from depthscope.recording import Recorder
 from depthscope.store import open_run
-from tests.recording.loops import BATCH, LAYERS, TIME, build, loss_of, optimizer_of
+from tests.recording.loops import BATCH, LAYERS, TIME, build, loss_of
 from tests.recording.rows import record_one, spy_on_rows, trained
 
 GRADIENTS = ("grad_write_rms", "grad_read_rms")
@@ -40,18 +40,6 @@ class Plain:
 @pytest.fixture
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plain:
     return Plain(tmp_path / "plain", monkeypatch)
-
-
-def test_a_grad_scaler_that_nobody_mentioned_is_found(plain: Plain, tmp_path: Path) -> None:
-    scaler = torch.amp.GradScaler("cpu", init_scale=4096.0)
-    with Recorder(plain.model, tmp_path / "run", optimizer=plain.optimizer) as recorder:
-        loss = plain.loss()
-        scaler.scale(loss).backward()
-        scaler.step(plain.optimizer)
-        scaler.update()
-        recorder.step(loss=loss)
-    plain.same(plain.rows["fast"][0], *GRADIENTS, "param_grad_norm")
-    assert plain.rows["fast"][0]["loss_scale"] == 4096
 
 
 def test_a_step_without_the_optimizers_has_no_gradients_and_says_why(plain: Plain, tmp_path: Path) -> None:
@@ -147,26 +135,6 @@ def test_arrays_without_a_value_are_missing_with_what_they_need(plain: Plain, tm
     assert "step() was given no loss:\n            loss" in str(recorder.report())
 
 
-def test_a_replaced_module_is_named(plain: Plain, tmp_path: Path) -> None:
-    recorder = Recorder(plain.model, tmp_path / "run", optimizer=plain.optimizer)
-
-    def steps() -> None:
-        for step in range(8):
-            if step == 2:
-                layer = plain.model.layers[3]
-                layer.sublayer = build("prenorm", seed=9).layers[3].sublayer
-            loss = plain.loss()
-            loss.backward()
-            plain.optimizer.step()
-            recorder.step(loss=loss)
-            plain.model.zero_grad()
-        recorder.close()
-
-    with pytest.warns(UserWarning, match=r"layer 4.*replaced"):
-        steps()
-    assert "stopped firing" in str(open_run(tmp_path / "run").missing)
-
-
 def test_a_loss_that_is_no_number_is_left_out_and_said(plain: Plain, tmp_path: Path) -> None:
     recorder = Recorder(plain.model, tmp_path / "run", optimizer=plain.optimizer)
     for loss, words in ((torch.ones(3), r"tensor of shape \(3,\)"), ("x", "loss is a str")):
@@ -193,15 +161,3 @@ def test_options_of_the_wrong_type_are_named(options: dict[str, Any], words: str
 def test_an_empty_path_is_refused() -> None:
     with pytest.raises(ValueError, match="path is empty"):
         Recorder(build("prenorm"), "")
-
-
-def test_optimizers_may_be_several(plain: Plain, tmp_path: Path) -> None:
-    halves = [list(plain.model.parameters())[::2], list(plain.model.parameters())[1::2]]
-    optimizers = [optimizer_of(nn.ParameterList(half)) for half in halves]
-    with Recorder(plain.model, tmp_path / "run", optimizer=optimizers) as recorder:
-        loss = plain.loss()
-        loss.backward()
-        for optimizer in optimizers:
-            optimizer.step()
-        recorder.step(loss=loss)
-    plain.same(plain.rows["fast"][0], "param_grad_norm", "grad_norm")

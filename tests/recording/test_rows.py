@@ -12,8 +12,8 @@ from torch import nn
 from depthscope.anatomy import AnatomyError
 from depthscope.recording import Recorder, Schedule
 from depthscope.store import open_run
-from tests.recording.loops import BATCH, LAYERS, TIME, batches, build, loss_of, optimizer_of, train
-from tests.recording.rows import record_one, spy_on_rows, trained
+from tests.recording.loops import LAYERS, batches, build, loss_of, optimizer_of, train
+from tests.recording.rows import spy_on_rows, trained
 
 
 def one_step(model: nn.Module, optimizer: torch.optim.Optimizer, recorder: Recorder, draw: object) -> None:
@@ -51,136 +51,6 @@ def test_values_over_depth_keep_as_many_mantissa_bits_as_asked(tmp_path: Path) -
     state, loss = (run[name].values.view("u4") & 0x1FFF for name in ("state_rms", "loss"))
     assert not state.any()
     assert loss.any()
-
-
-def test_steps_numbered_by_the_user_with_gaps(tmp_path: Path) -> None:
-    model = build("prenorm")
-    draw, optimizer = batches(), optimizer_of(model)
-    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
-        for number in (0, 10, 20, 50):
-            loss = loss_of(model, *draw())
-            loss.backward()
-            optimizer.step()
-            recorder.step(loss=loss.detach(), step=number)
-            optimizer.zero_grad()
-    assert open_run(tmp_path / "run")["loss"].step.values.tolist() == [0, 10, 20, 50]
-
-
-def test_micro_batches_are_one_row_equal_to_the_whole_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = spy_on_rows(monkeypatch)
-    model, inputs, targets = trained(build("block-attnres:S=3"))
-    record_one(model, inputs, targets, tmp_path / "whole")
-    whole = rows["fast"][0] | rows["slow"][0]
-    model.zero_grad()
-    optimizer = optimizer_of(model)
-    with Recorder(model, tmp_path / "parts", optimizer=optimizer, every={"fast": 1, "slow": 1}) as recorder:
-        total = torch.zeros(())
-        for row in range(BATCH):
-            loss = loss_of(model, inputs[row : row + 1], targets[row : row + 1]) / BATCH
-            loss.backward()
-            total += loss.detach()
-        optimizer.step()
-        recorder.step(loss=total)
-    parts = rows["fast"][0] | rows["slow"][0]
-    for name in set(whole) - {"learning_rate", "recording_seconds", "step_seconds"}:
-        np.testing.assert_allclose(
-            parts[name], whole[name], rtol=2e-4, atol=2e-6, equal_nan=True, err_msg=name
-        )
-
-
-def test_clipping_is_recorded_after_with_its_coefficient(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = spy_on_rows(monkeypatch)
-    model, inputs, targets = trained(build("prenorm"))
-    optimizer = optimizer_of(model)
-    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
-        loss = loss_of(model, inputs, targets)
-        loss.backward()
-        before = torch.stack([p.grad.double().norm() for p in model.parameters()]).norm().item()
-        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.05)
-        optimizer.step()
-        recorder.step(loss=loss, grad_norm=norm, max_norm=0.05)
-    row = rows["fast"][0]
-    assert before > 0.05
-    np.testing.assert_allclose(row["grad_norm"], 0.05, rtol=1e-4)
-    np.testing.assert_allclose(row["grad_norm_before_clip"], before, rtol=1e-5)
-    np.testing.assert_allclose(row["clip_coefficient"], 0.05 / (before + 1e-6), rtol=1e-5)
-
-
-def test_before_clip_alone_gives_the_same_coefficient(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = spy_on_rows(monkeypatch)
-    model, inputs, targets = trained(build("prenorm"))
-    optimizer = optimizer_of(model)
-    with Recorder(model, tmp_path / "run", optimizer=optimizer) as recorder:
-        loss = loss_of(model, inputs, targets)
-        loss.backward()
-        recorder.before_clip()
-        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.05)
-        optimizer.step()
-        recorder.step(loss=loss)
-    np.testing.assert_allclose(rows["fast"][0]["grad_norm_before_clip"], float(norm), rtol=1e-5)
-    np.testing.assert_allclose(rows["fast"][0]["clip_coefficient"], 0.05 / float(norm), rtol=1e-4)
-
-
-def test_gradients_under_a_grad_scaler_are_unscaled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = spy_on_rows(monkeypatch)
-    model, inputs, targets = trained(build("prenorm"))
-    record_one(model, inputs, targets, tmp_path / "plain")
-    plain = rows["fast"][0]
-    model.zero_grad()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-    with Recorder(model, tmp_path / "run", optimizer=optimizer, scaler=scaler) as recorder:
-        loss = loss_of(model, inputs, targets)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        recorder.step(loss=loss)
-        optimizer.zero_grad()
-        loss = loss_of(model, inputs, targets)
-        scaler.scale(loss * float("inf")).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        recorder.step(loss=loss)
-    for name in ("grad_write_rms", "grad_read_rms", "param_grad_norm", "grad_norm"):
-        np.testing.assert_allclose(rows["fast"][0][name], plain[name], rtol=1e-5, err_msg=name)
-    assert (rows["fast"][0]["skipped"], rows["fast"][1]["skipped"]) == (0, 1)
-    assert (rows["fast"][0]["loss_scale"], rows["fast"][1]["loss_scale"]) == (1024, 1024)
-
-
-def test_without_an_optimizer_gradients_are_read_in_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = spy_on_rows(monkeypatch)
-    model, inputs, targets = trained(build("prenorm"))
-    with Recorder(model, tmp_path / "run") as recorder:
-        loss_of(model, inputs, targets).backward()
-        recorder.step()
-        model.zero_grad()
-        loss_of(model, inputs, targets).backward()
-        model.zero_grad()
-        recorder.step()
-    assert np.isfinite(rows["fast"][0]["param_grad_norm"]).all()
-    assert np.isnan(rows["fast"][1].get("param_grad_norm", np.array(np.nan))).all()
-
-
-def test_nan_is_stored_as_nan_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = spy_on_rows(monkeypatch)
-    model, inputs, targets = trained(build("prenorm"))
-    with torch.no_grad():
-        model.layers[4].sublayer.out.weight[0, 0] = float("nan")
-    record_one(model, inputs, targets, tmp_path / "run")
-    row = rows["fast"][0]
-    assert row["nonfinite"].tolist() == [0, 0, 0, 0, *[BATCH * TIME] * (LAYERS - 4)]
-    assert np.isnan(row["state_rms"][4:]).all()
-    assert np.isfinite(row["state_rms"][:4]).all()
-    assert np.isnan(row["abs_max"][4:]).all()
-    assert np.isnan(row["grad_norm"])
 
 
 def test_nothing_recorded_is_said(tmp_path: Path) -> None:

@@ -30,6 +30,12 @@ def test_default_designs_have_the_documented_blocks():
     ]  # fmt: skip
 
 
+def test_experts_take_the_place_of_every_mlp():
+    models, _ = prepare(DemoOptions(designs=("mhc:n=2",), layers=4, width=16, experts=3), "cpu")
+    mlps = [layer.sublayer for layer in models[0].layers][1::2]
+    assert [(len(mlp.experts), mlp.active) for mlp in mlps] == [(3, 2), (3, 2)]
+
+
 def test_a_run_is_called_by_its_design():
     assert run_names(("prenorm", "block-attnres:S=4", "hires:n=1.5, boundaries=4+10")) == [
         "prenorm", "block-attnres-S4", "hires-n1.5-boundaries4-10",
@@ -41,7 +47,7 @@ def test_a_run_is_called_by_its_design():
     [
         ({"designs": ()}, "no design is given.*--designs"),
         ({"designs": ("prenorm", "prenorm")}, "'prenorm' is given twice"),
-        ({"designs": ("postnorm",)}, "unknown design 'postnorm'.*prenorm, full-attnres"),
+        ({"designs": ("plainnorm",)}, "unknown design 'plainnorm'.*prenorm, full-attnres"),
         ({"steps": 0}, "steps=0"),
         ({"layers": 7}, "layers=7.*even"),
         ({"layers": 6, "designs": ("hires:B=4",)}, "4 residual blocks.*3 transformer blocks"),

@@ -7,7 +7,7 @@
   const shown = {};        // panel -> {key, versions}
   const PATIENCE = 6000;   // ms; an answer that failed shows a toast, and the panel may ask again
   const LOADING = 300;
-  const READ_SLOWLY = ["findings", "cards", "sentences", "summary", "about", "recorded", "config", "missing"];
+  const READ_SLOWLY = ["findings", "cards", "sentences", "summary", "about", "recorded", "sites", "config", "missing"];
   const FINDINGS_EVERY = 10000;   // ms; findings are read, so they do not change with every new row
   let pressed = false;            // a drag on a plot: a figure drawn anew would end it, so none is asked for
 

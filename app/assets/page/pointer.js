@@ -63,26 +63,24 @@
   };
   const hide = () => { document.getElementById("tooltip").hidden = true; };
 
-  const TWO_CLICKS = 3000;   // ms; a busy machine tells of the two late
-  let before = null;
-  let doubled = 0;
-
   ds.listen = (panel, gd) => {
+    // What the first click of a double click chose, which the second takes back. The browser counts the clicks of
+    // one gesture by the moments they were made at (`detail`); plotly by those at which a busy page hears of them.
+    let before = null;
+    gd.addEventListener("mousedown", (event) => { if (event.detail < 2) before = null; }, true);
+    gd.addEventListener("click", (event) => {
+      if (event.detail !== 2) return;
+      if (before) ds.change(before);
+      before = null;
+      ds.unzoom(panel, gd);
+    }, true);
+    gd.addEventListener("mouseleave", hide);
     gd.on("plotly_hover", (event) => show(gd, event));
     gd.on("plotly_unhover", hide);
     gd.on("plotly_relayout", (event) => ds.zoomed(panel, gd, event));
-    gd.on("plotly_doubleclick", () => {
-      doubled = Date.now();
-      // A double click resets the zoom and nothing else: what its first click chose is taken back.
-      if (before && Date.now() - before.at < TWO_CLICKS) ds.change(before.state);
-      before = null;
-      ds.unzoom(panel, gd);
-    });
-    gd.addEventListener("mouseleave", hide);
     gd.on("plotly_click", (event) => {
-      // Plotly tells of the second click of a double click too, after it.
-      if (!event.points.length || Date.now() - doubled < TWO_CLICKS / 2) return;
-      if (!before || Date.now() - before.at >= TWO_CLICKS) before = { at: Date.now(), state: { ...ds.state } };
+      if (!event.points.length || event.event.detail > 1) return;
+      before = { ...ds.state };
       clicks[panel]?.(event.points[0]);
     });
   };

@@ -5,7 +5,7 @@
   ds.definePage("run", {
     questions: (view, common) => {
       const asked = { runs: view.focus ? [view.focus] : common.runs, shown: view.focus };
-      return { about: asked, recorded: asked, config: asked, missing: asked };
+      return { about: asked, recorded: asked, sites: asked, config: asked, missing: asked };
     },
   });
 })();

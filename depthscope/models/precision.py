@@ -1,0 +1,11 @@
+"""Sums over depth need more digits than a bfloat16 model computes with."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """Return `x` in float32, or as it is where its dtype is wider."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
