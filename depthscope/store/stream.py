@@ -144,9 +144,9 @@ class StreamRows:
             self._problem(f"{self.name}/{problem}", strict, ValueError)
         round_row(buffer.row(index), self._rounded)
         if abs(now - self._looked) > _LOOK_SECONDS:
-            self._looked = now
             if self._log.deleted:
                 self._roll()
+            self._looked = now
         self._log.append(step, now, buffer.row(index), buffer.schema)
         self.last_step = step
         if self._gap is not None:
