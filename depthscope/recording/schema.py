@@ -21,10 +21,17 @@ _ABSENT = {
     "block_side": "the model has no wide outer state",
     "block_interface": "the model has no wide outer state",
     "block_channel": "the model has no wide outer state",
+    "later_block": "the model has no wide outer state of several blocks",
     "has_outer": "the model has no wide outer state",
     "fresh": "no next read is known to hold the newest write",
     "read": "no module shows what the sublayers read",
     "state": "no module shows the stream after a write",
+    "output": "what the sublayer gives is the write itself",
+    "state_prenorm": "no norm ends the state",
+    "stream": "the model has no streams",
+    "stream_pair": "the model has no streams",
+    "stream_layer": "the model has no streams",
+    "doubly_stochastic": "the model has no streams that doubly stochastic matrices mix",
     "embedding": "no module shows the embedding's output",
     "final_read": "no module shows the last read",
 }
@@ -47,7 +54,11 @@ def _sizes(layout: DepthLayout) -> dict[str, int]:
         "block": layout.outer_blocks,
         "side": 2,
         "interface": 3,
+        "later_block": layout.outer_blocks,
         "channel": layout.outer_width,
+        "stream": layout.streams,
+        "stream_out": layout.streams,
+        "stream_in": layout.streams,
     }
 
 

@@ -22,12 +22,17 @@ from depthscope.probes import (
     DepthAttention,
     FreshShare,
     Gradient,
+    Interfaces,
     Magnitude,
     MixCheck,
     OuterState,
+    Output,
     ParameterGradient,
+    PrenormState,
     Probe,
     ResidualCheck,
+    StreamGain,
+    Streams,
     checked_probes,
     definitions_of,
     registered_probes,
@@ -40,6 +45,7 @@ from depthscope.recording.assemble import Assembler
 from depthscope.recording.causes import NO_GRADIENTS, Causes
 from depthscope.recording.group_reasons import GroupReasons, known
 from depthscope.recording.handover import Handover
+from depthscope.recording.interface_matrices import InterfaceMatrices
 from depthscope.recording.ledger import Ledger, expand
 from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
@@ -84,6 +90,8 @@ NEEDS = {
     "loss_scale": _NO_SCALER,
     "skipped": _NO_SCALER,
     "query_norm": "no depth mixer has a query",
+    "outer_unread_share": "the outer state is not wider than the blocks, so all of it is read; or no module is R_b alone",
+    "write_read_coupling": "the interfaces are sharded outside their forward, or no modules are R_b and W_b alone",
     "learning_rate": "no step of an optimizer was seen",
     "peak_memory": "no CUDA device is in use",
     "tokens": "the module that the loop calls is compiled, so its positions are not counted: use step(tokens=...)",
@@ -119,7 +127,19 @@ def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
         for group, members in parameter_groups(axis, model).items()
     }
     gradients = ParameterGradient(parameters=names, groups=groups)
-    own = (Magnitude(), FreshShare(), Gradient(), gradients, DepthAttention(), OuterState())
+    own = (
+        Magnitude(),
+        FreshShare(),
+        Gradient(),
+        gradients,
+        DepthAttention(),
+        OuterState(),
+        Interfaces(),
+        Output(),
+        PrenormState(),
+        Streams(),
+        StreamGain(),
+    )
     return checked_probes((*own, *registered_probes()))
 
 
@@ -149,12 +169,13 @@ class Session:
             maps = () if probe_batch is None else token_maps(self.layout, probe_batch.positions)
             checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck(), *maps)
             parameters = local_parameters(model)
-            self.observer = Observer(axis, (*shown, *checks), parameters, arming)
+            interfaces = InterfaceMatrices(axis, model, self.layout.outer_width)
+            self.observer = Observer(axis, (*shown, *checks), parameters, arming, interfaces)
             schedules = dict(every) if probe_batch is None else {**every, PROBE: probe_batch.schedule}
             agreement.same |= schema(axis, self.layout, shown, schedules, parameters)
             agreement.own = own_keys(axis, stored_parameters(model))
         keys = keys_of_all(agreement.everyone)
-        plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming)
+        plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming, interfaces)
         self._ledger = Ledger(plan.accumulators, arming)
         self.every = every
         self._config = jsonable(description.config)

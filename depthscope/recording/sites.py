@@ -26,11 +26,21 @@ _KINDS = {
     "write": "write",
     "read": "read_gradient",
     "state": "state",
+    "output": "output",
+    "state before its norm": "state_prenorm",
+    "streams": "stream_mixing",
     "mixer": "mixer",
     "outer state": "outer_block",
     "final read": "final_read",
 }
 """Kinds of the report, each with the probes' kind whose tokens tell that it fired."""
+_OF_LAYERS = {
+    "state": "state",
+    "output": "output",
+    "state_prenorm": "state before its norm",
+    **dict.fromkeys(("stream", "stream_pair", "stream_layer", "doubly_stochastic"), "streams"),
+}
+"""The kind of site of a quantity over layers, by its reach; that of all others is the write."""
 _WITHIN = ("write", "mixer", "outer state")
 """Kinds that are seen within the blocks only: the first read is also the embedding, the last state the final read."""
 _PARTLY = {"target_of_two": "it has one source only"}
@@ -219,6 +229,11 @@ class Sites:
             return "it is looked at together with the write, which never fired"
         if quantity.name.startswith("grad_"):
             return "no gradient came back: all in front of it is frozen, or it does not reach the loss"
+        if quantity.name.startswith("gain_"):
+            return (
+                "the matrices of all layers were never there together: inside a checkpointed region of compiled code none "
+                "can be handed on"
+            )
         return "every value was NaN"
 
     def _reach(self, quantity: Quantity) -> list[bool]:
@@ -242,7 +257,9 @@ class Sites:
 def _tells(kind: str, name: str) -> bool:
     """Whether a value of a quantity says that its site fired: parameters have values anyway, and the gradient of a
     write is often seen as that of the next read."""
-    return name not in ("query_norm", "interface_gate") and (kind == "read" or not name.startswith("grad_w"))
+    return name not in ("query_norm", "interface_gate", "write_read_coupling") and (
+        kind == "read" or not name.startswith("grad_w")
+    )
 
 
 def kind_of(quantity: Quantity) -> str:
@@ -254,7 +271,7 @@ def kind_of(quantity: Quantity) -> str:
     if axis == "layer":
         if "read" in name.split("_"):
             return "read"
-        return "state" if quantity.reach == "state" else "write"
+        return _OF_LAYERS.get(quantity.reach, "write")
     if axis == "target":
         return "mixer"
     if axis == "block" or quantity.reach == "has_outer":

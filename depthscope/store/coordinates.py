@@ -30,8 +30,15 @@ def stream_coordinates(layout: DepthLayout, dims: Iterable[str]) -> list[Coordin
         ],
         "source": [Coordinate(name="source_name", dim="source", values=layout.source_names)],
         "block": [Coordinate(name="block", dim="block", values=range(1, layout.outer_blocks + 1))],
+        "later_block": [
+            Coordinate(name="later_block", dim="later_block", values=range(1, layout.outer_blocks + 1))
+        ],
         "side": [Coordinate(name="side", dim="side", values=("read", "write"))],
         "interface": [Coordinate(name="interface", dim="interface", values=("read", "write", "gate"))],
+        **{
+            dim: [Coordinate(name=dim, dim=dim, values=range(1, layout.streams + 1))]
+            for dim in ("stream", "stream_out", "stream_in")
+        },
     }
     used = set(dims)
     return [entry for dim, entries in known.items() if dim in used for entry in entries if len(entry.values)]
