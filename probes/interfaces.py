@@ -64,5 +64,5 @@ def _overlap(write: Activation, read: Activation) -> Tensor:
     """Return ||R W||_F / (||R||_F ||W||_F) from both transposed."""
     matrices = [each.tensor.to(each.dtype) for each in (write, read)]
     sizes = [torch.linalg.matrix_norm(matrix) for matrix in matrices]
-    together: Tensor = torch.linalg.matrix_norm(matrices[0] @ matrices[1])
-    return together / (sizes[0] * sizes[1])
+    overlap: Tensor = torch.linalg.matrix_norm(matrices[0] @ matrices[1]) / (sizes[0] * sizes[1])
+    return overlap

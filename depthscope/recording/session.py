@@ -55,7 +55,7 @@ from depthscope.recording.ranks import Ranks, agreed
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
 from depthscope.recording.shards import local_parameters, stored_parameters
-from depthscope.recording.sites import SILENT_AFTER, STOPPED, Sites
+from depthscope.recording.sites import NO_PRODUCT, SILENT_AFTER, STOPPED, Sites
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
 from depthscope.recording.watched import Watched
@@ -80,6 +80,7 @@ MOVED = (
 _CLIPPING = "known with step(grad_norm=..., max_norm=...) or recorder.before_clip()"
 _NO_SCALER = "no GradScaler was seen"
 NEEDS = {
+    **{name: NO_PRODUCT for name in StreamGain.quantities},
     "loss": "step() was given no loss",
     **{
         name: "the write goes to several streams and is wider than the read"

@@ -43,8 +43,12 @@ _OF_LAYERS = {
 """The kind of site of a quantity over layers, by its reach; that of all others is the write."""
 _WITHIN = ("write", "mixer", "outer state")
 """Kinds that are seen within the blocks only: the first read is also the embedding, the last state the final read."""
-_PARTLY = {"target_of_two": "it has one source only"}
+_PARTLY = {"target_of_two": "it has one source only", "later_block": "no block comes after it"}
 """Why one entry of a quantity can lack a value that others of the same model have."""
+NO_PRODUCT = (
+    "the matrices of all layers were never there together: a layer was left out, or runs in a checkpointed region of "
+    "compiled code, where no hook can hand them on"
+)
 STOPPED = (
     "stopped firing: its module was replaced, compiled, or is no longer called, or a second model of its class was "
     "compiled, whose code without hooks it now runs (torch._dynamo.config.skip_nnmodule_hook_guards = False, before "
@@ -230,10 +234,7 @@ class Sites:
         if quantity.name.startswith("grad_"):
             return "no gradient came back: all in front of it is frozen, or it does not reach the loss"
         if quantity.name.startswith("gain_"):
-            return (
-                "the matrices of all layers were never there together: inside a checkpointed region of compiled code none "
-                "can be handed on"
-            )
+            return NO_PRODUCT
         return "every value was NaN"
 
     def _reach(self, quantity: Quantity) -> list[bool]:

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from depthscope.models import Decoder, DecoderConfig, residual_from_string
 from depthscope.probes import Interfaces, Output, PrenormState, StreamGain, Streams
 from depthscope.recording import Recorder
 from depthscope.store import open_run
 from depthscope.testing import check_probe
-from tests.recording.loops import BATCH, LAYERS, TIME, batches, build
+from tests.recording.loops import BATCH, LAYERS, TIME, VOCABULARY, WIDTH, batches, build, loss_of
 from tests.recording.reference import rms
 from tests.recording.rows import record_one, spy_on_rows, trained
 from tests.recording.stream_reference import Walked, quantities
@@ -192,3 +193,33 @@ def test_probes_say_the_same_in_compiled_code_in_micro_batches_and_in_fp64(
     probe: Any, design: str, tolerance: float
 ) -> None:
     check_probe(probe, designs=(design,), tolerance=tolerance)
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled"])
+def test_recomputed_layers_count_once_and_what_compiled_code_cannot_hand_on_says_why(
+    way: str, tmp_path: Path
+) -> None:
+    """In a checkpointed region of compiled code no hook can leave anything to a later one."""
+    torch._dynamo.reset()
+    config = DecoderConfig(
+        vocabulary=VOCABULARY, width=WIDTH, layers=2, heads=2, context=TIME, checkpoint=True
+    )
+    torch.manual_seed(0)
+    model = moved(Decoder(config, residual_from_string(DYNAMIC, config)))
+    inputs, targets = batches()()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    if way == "compiled":
+        model.compile(backend="aot_eager")
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, every={"fast": 1, "slow": 1}) as recorder:
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+        recorder.step()
+    row, missing = open_run(tmp_path / "run"), recorder.report().missing
+    expected = quantities(Walked(model, inputs))
+    for name in ("stream_energy", "stream_mixing", "output_rms"):
+        np.testing.assert_allclose(row[name].values[0], expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+    if way == "eager":
+        np.testing.assert_allclose(row["gain_forward"].values[0], expected["gain_forward"], rtol=1e-5)
+    else:
+        assert np.isnan(row["gain_forward"].values).all()
+        assert "checkpointed region of compiled code" in missing["gain_forward"]
