@@ -4,6 +4,7 @@ from depthscope.probes.activation import Activation
 from depthscope.probes.depth_attention import DepthAttention
 from depthscope.probes.fresh_share import FreshShare
 from depthscope.probes.gradient import Gradient
+from depthscope.probes.head_maps import HeadMaps
 from depthscope.probes.interfaces import Interfaces
 from depthscope.probes.magnitude import Magnitude
 from depthscope.probes.outer_state import OuterState
@@ -35,6 +36,7 @@ __all__ = [
     "DepthAttention",
     "FreshShare",
     "Gradient",
+    "HeadMaps",
     "Interfaces",
     "Magnitude",
     "Merge",

@@ -52,6 +52,8 @@ class Site:
     """At a write: the next read is the state that this write makes."""
     columns: tuple[int, ...] = ()
     """At a mixer: the column on the source axis of each source, in order."""
+    heads: int = 1
+    """At a mixer: the parts of the features that have weights of their own. Each counts as a token there, [tokens heads]."""
     streams: int = 0
     """At a state, and where streams are mixed: the number of streams that the state is made of."""
 

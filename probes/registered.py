@@ -16,6 +16,7 @@ _DIMS = (
     "layer",
     "target",
     "source",
+    "head",
     "block",
     "later_block",
     "side",

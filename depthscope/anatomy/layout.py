@@ -32,6 +32,7 @@ def layout_of(axis: DepthAxis, model: nn.Module) -> DepthLayout:
         sources=tuple(mixers[target].sources if target in mixers else () for target in targets),
         partial=tuple(newest.get(target, -1) for target in targets),
         normalised=all(mixer.normalised for mixer in axis.mixers),
+        heads=max((mixer.heads for mixer in axis.mixers), default=1),
         outer_blocks=len(axis.outer),
         outer_width=_outer_width(axis, model),
         streams=axis.streams[0].streams if axis.streams else 0,

@@ -73,7 +73,7 @@ class Mixer:
     module: str
     """Path of the mixer module; its forward takes the sequence of sources and returns the read."""
     weights: Port
-    """Where alpha passes, shape [n_sources, batch, time]."""
+    """Where alpha passes, shape [n_sources, batch, time]; with several heads [..., heads]."""
     sources: tuple[int, ...]
     """Column on the source axis of each source, in the order the mixer takes them."""
     partial: bool
@@ -84,7 +84,9 @@ class Mixer:
     """Name of the key norm's gain, shape [d]."""
     parameters: tuple[str, ...]
     normalised: bool = True
-    """The weights of a token sum to 1."""
+    """The weights of a token, and of a head, sum to 1."""
+    heads: int = 1
+    """Parts of the features, one after the other, that have weights of their own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,8 @@ class DepthLayout:
     """For each target, the column that holds the unfinished sum of its block; -1 for none."""
     normalised: bool = True
     """The weights with which a target reads its sources sum to 1."""
+    heads: int = 1
+    """Parts of the features that have weights of their own in a depth mixer."""
     outer_blocks: int = 0
     outer_width: int = 0
     summed: tuple[bool, ...] = ()
@@ -117,6 +119,12 @@ def reachable(quantity: Quantity, layout: DepthLayout) -> Mask:
         case "source":
             everything = range(len(layout.source_names))
             return tuple(tuple(column in columns for column in everything) for columns in layout.sources)
+        case "source_head":
+            heads = layout.heads if layout.heads > 1 else 0
+            everything = range(len(layout.source_names))
+            return tuple(
+                tuple((column in columns,) * heads for column in everything) for columns in layout.sources
+            )
         case "block":
             return (True,) * layout.outer_blocks
         case "block_side":

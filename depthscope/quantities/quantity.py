@@ -20,6 +20,7 @@ Reach = Literal[
     "target",
     "target_of_two",
     "source",
+    "source_head",
     "block",
     "block_side",
     "block_interface",

@@ -45,7 +45,7 @@ def streams() -> tuple[Quantity, ...]:
                 f"{label} gain",
                 f"largest gain of the streams {direction}",
                 f"mean_t max_{axis} |{sums}|",
-                source=f"{MHC}, Section 3.1 (Amax gain magnitude of the composite mapping)",
+                source=f"{MHC} (Amax gain magnitude of the composite mapping)",
                 note=why,
             ),
             over_layers(

@@ -14,6 +14,7 @@ from depthscope.marks import DepthAxis, Mixer, Port, StreamMixing
 from depthscope.probes import SCALE, Activation, Probe, Site, SiteKind, Totals
 from depthscope.recording.arming import Arming
 from depthscope.recording.graph_places import Place, place_of
+from depthscope.recording.heads import by_head
 from depthscope.recording.interface_matrices import InterfaceMatrices
 from depthscope.recording.merge import Visit
 from depthscope.recording.positions import fits, over_tokens
@@ -300,8 +301,14 @@ class Observer:
         weights = self._weights.get(target)
         if "slow" not in self.streams or weights is None or not fits(self.generations[-1].mask, read):
             return
-        parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": self.see(read)}
-        parts |= {f"source {place}": Activation(source) for place, source in enumerate(sources)}
+        heads = self._mixers[target].heads
+        parts = {
+            "weights": Activation(weights.reshape(len(weights), -1)),
+            "read": self.see(by_head(read, heads)),
+        }
+        parts |= {
+            f"source {place}": Activation(by_head(source, heads)) for place, source in enumerate(sources)
+        }
         self._visit(self._site("mixer", target - 1), parts, measured="read")
 
     def see_outer(self, block: int, role: str, seen: Activation, tensor: Tensor) -> None:
@@ -379,10 +386,15 @@ class Observer:
         key = (kind, position)
         if key not in self._sites:
             fresh = kind == "write" and self._fresh(position + 1) == "state"
-            columns = self._mixers[position + 1].sources if kind == "mixer" else ()
+            mixer = self._mixers[position + 1] if kind == "mixer" else None
             streams = self._streams if kind in ("state", "stream_mixing", "stream_product") else 0
             self._sites[key] = Site(
-                kind=kind, position=position, fresh=fresh, columns=columns, streams=streams
+                kind=kind,
+                position=position,
+                fresh=fresh,
+                columns=mixer.sources if mixer else (),
+                heads=mixer.heads if mixer else 1,
+                streams=streams,
             )
         return self._sites[key]
 

@@ -17,6 +17,7 @@ _ABSENT = {
     "target": "the model has no depth mixer",
     "target_of_two": "the model has no depth mixer whose weights sum to 1",
     "source": "the model has no depth mixer",
+    "source_head": "the model has no depth mixer with several heads",
     "block": "the model has no wide outer state",
     "block_side": "the model has no wide outer state",
     "block_interface": "the model has no wide outer state",
@@ -51,6 +52,7 @@ def _sizes(layout: DepthLayout) -> dict[str, int]:
         "layer": layout.layers,
         "target": len(layout.sources),
         "source": len(layout.source_names),
+        "head": layout.heads,
         "block": layout.outer_blocks,
         "side": 2,
         "interface": 3,
@@ -116,7 +118,13 @@ def _array(quantity: Quantity, sizes: Mapping[str, int], mantissa_bits: int | No
         if quantity.name in Gradient.quantities:
             attributes["rank_factor"] = 1 / ranks  # each rank's backward knows its own mean loss only
     exact = quantity.units in ("tokens", "bytes") and not quantity.dims
-    dtype = "f2" if quantity.reach == "source" and quantity.units == "1" else "f8" if exact else "f4"
+    dtype = (
+        "f2"
+        if quantity.reach in ("source", "source_head") and quantity.units == "1"
+        else "f8"
+        if exact
+        else "f4"
+    )
     return ArraySpec(
         name=quantity.name,
         dims=quantity.dims,

@@ -22,6 +22,7 @@ from depthscope.probes import (
     DepthAttention,
     FreshShare,
     Gradient,
+    HeadMaps,
     Interfaces,
     Magnitude,
     MixCheck,
@@ -128,7 +129,7 @@ def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
         for group, members in parameter_groups(axis, model).items()
     }
     gradients = ParameterGradient(parameters=names, groups=groups)
-    own = (
+    own: tuple[Probe, ...] = (
         Magnitude(),
         FreshShare(),
         Gradient(),
@@ -141,6 +142,9 @@ def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
         Streams(),
         StreamGain(),
     )
+    heads = max((mixer.heads for mixer in axis.mixers), default=1)
+    if heads > 1:
+        own = (*own, HeadMaps(sources=len(axis.source_names), heads=heads))
     return checked_probes((*own, *registered_probes()))
 
 

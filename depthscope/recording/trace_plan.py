@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from depthscope.marks import DepthAxis, OuterBlock, Port, Sublayer
+from depthscope.marks import DepthAxis, Mixer, OuterBlock, Port, Sublayer
 from depthscope.probes import Activation, Probe, Site, SiteKind
 from depthscope.recording.accumulator import Accumulator
 from depthscope.recording.arming import Arming
@@ -88,10 +88,13 @@ class TracePlan:
 
     def _mixers(self) -> None:
         for mixer in self._axis.mixers:
-            sources = {f"source {place}": _token() for place in range(len(mixer.sources))}
-            weights = Activation(torch.ones(len(mixer.sources), 1))
-            site = Site(kind="mixer", position=mixer.target - 1, columns=mixer.sources)
-            mix = self._pair(site, {"weights": weights, "read": _token(), **sources})
+            # One token, of as many rows as it has heads.
+            weights = Activation(torch.ones(len(mixer.sources), mixer.heads))
+            site = Site(kind="mixer", position=mixer.target - 1, columns=mixer.sources, heads=mixer.heads)
+            sources = {
+                name: Activation(torch.ones(mixer.heads, 1)) for name in ("read", *_names_of_sources(mixer))
+            }
+            mix = self._pair(site, {"weights": weights, **sources})
             before = mixer.target - 2
             fresh = before >= 0 and self._axis.sublayers[before].fresh == "mixer"
             mixed: Pair = (None, None)
@@ -99,7 +102,7 @@ class TracePlan:
                 parts = {"write": _token(), "next_read": _token(), "weight": _token()}
                 mixed = self._pair(Site(kind="mixed_write", position=before), parts)
             write = self._writes[before] if fresh else None
-            self.roles[mixer.weights].append(SeeMix(self.arming, mix, mixed, write))
+            self.roles[mixer.weights].append(SeeMix(self.arming, mix, mixed, write, mixer.heads))
 
     def _mixing(self) -> None:
         every = tuple(Link() for _ in self._axis.streams)
@@ -196,3 +199,7 @@ def _token(width: int = 1) -> Activation:
 
 def _first_of(block: OuterBlock, sublayers: Sequence[Sublayer]) -> int:
     return min((s.index for s in sublayers if s.residual_block == block.index), default=0)
+
+
+def _names_of_sources(mixer: Mixer) -> list[str]:
+    return [f"source {place}" for place in range(len(mixer.sources))]

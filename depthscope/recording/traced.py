@@ -17,6 +17,7 @@ from depthscope.marks import Port
 from depthscope.probes import Activation
 from depthscope.recording.accumulator import Accumulator
 from depthscope.recording.arming import Arming, in_region
+from depthscope.recording.heads import by_head
 from depthscope.recording.interface_matrices import matrix_of
 from depthscope.recording.precision import full_precision
 from depthscope.recording.tap import tap
@@ -186,16 +187,16 @@ class SeeWrite(_Adds):
 class SeeMix(_Adds):
     """The weights of a depth mixer, with the sources that the module behind them took, stacked or one by one."""
 
-    def __init__(self, arming: Arming, mix: Pair, mixed_write: Pair, write: Link | None) -> None:
+    def __init__(self, arming: Arming, mix: Pair, mixed_write: Pair, write: Link | None, heads: int) -> None:
         super().__init__(arming)
-        self.mix, self.mixed_write, self.write = mix, mixed_write, write
+        self.mix, self.mixed_write, self.write, self.heads = mix, mixed_write, write, heads
 
     def __call__(
         self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         write = None if self.write is None or in_region() else self.write.take()
         stacked = args[0] if isinstance(args[0], Tensor) else torch.stack(tuple(args[0]))
-        weights, sources = tensor.detach(), stacked.detach()
+        weights, sources = tensor.detach(), by_head(stacked.detach(), self.heads)
         read = self.arming.see((weights.unsqueeze(-1) * sources).sum(0).to(sources.dtype))
         parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": read}
         parts |= {f"source {place}": Activation(sources[place]) for place in range(len(sources))}

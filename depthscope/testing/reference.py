@@ -129,15 +129,18 @@ class Reference:
     def _mix(self, mixer: Mixer, seen: Mapping[str, Tensor]) -> None:
         target = mixer.target - 1
         alpha = self._seen[f"weights {mixer.target}"].reshape(len(mixer.sources), -1)
-        read, count = seen[f"mixed {mixer.target}"], len(mixer.sources)
+        read, count, heads = seen[f"mixed {mixer.target}"], len(mixer.sources), mixer.heads
         for place, (column, source) in enumerate(
             zip(mixer.sources, self._sources[mixer.target], strict=True)
         ):
             value, at = _tokens(source), (target, column)
             self._mean("depth_attention", at, alpha[place])
             self._mean("depth_attention_std", at, alpha[place].square())
-            share = alpha[place] * (value * read).sum(-1) / read.square().sum(-1)
+            weighed = alpha[place].reshape(-1, heads, 1) * value.reshape(len(value), heads, -1)
+            share = (weighed.flatten(-2) * read).sum(-1) / read.square().sum(-1)
             self._mean("depth_contribution", at, share)
+            for head in range(heads if heads > 1 else 0):
+                self._mean("depth_attention_by_head", (*at, head), alpha[place].reshape(-1, heads)[:, head])
             self._root("source_rms", at, value)
         if count > 1:
             entropy = -(alpha * alpha.clamp_min(1e-300).log()).sum(0) / math.log(count)
@@ -230,6 +233,8 @@ def _shape(name: str, dims: int, layout: DepthLayout) -> tuple[int, ...]:
         return ()
     if name.startswith("outer_"):
         return (layout.outer_blocks, layout.outer_width)[:dims]
+    if name == "depth_attention_by_head":
+        return (len(layout.sources), len(layout.source_names), layout.heads)
     on_targets = name.startswith(("depth_", "source_", "newest_", "embedding_weight"))
     return ((len(layout.sources) if on_targets else layout.layers), len(layout.source_names))[:dims]
 

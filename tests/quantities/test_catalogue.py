@@ -12,7 +12,7 @@ import pytest
 from depthscope.quantities import QUANTITIES, DepthLayout, quantity, reachable
 
 DIMS = {"layer", "target", "source", "block", "later_block", "side", "interface", "channel"}
-DIMS |= {"stream", "stream_out", "stream_in"}
+DIMS |= {"head", "stream", "stream_out", "stream_in"}
 ROOT = Path(__file__).parents[2]
 
 LAYOUT = DepthLayout(
