@@ -4,9 +4,13 @@ from depthscope.probes.activation import Activation
 from depthscope.probes.depth_attention import DepthAttention
 from depthscope.probes.fresh_share import FreshShare
 from depthscope.probes.gradient import Gradient
+from depthscope.probes.head_maps import HeadMaps
+from depthscope.probes.interfaces import Interfaces
 from depthscope.probes.magnitude import Magnitude
 from depthscope.probes.outer_state import OuterState
+from depthscope.probes.output import Output
 from depthscope.probes.parameter_gradient import SCALE, ParameterGradient, l2_norms
+from depthscope.probes.prenorm_state import PrenormState
 from depthscope.probes.probe import (
     Array,
     Merge,
@@ -21,6 +25,8 @@ from depthscope.probes.probe import (
 )
 from depthscope.probes.registered import checked_probes, definitions_of, faults_of, registered_probes
 from depthscope.probes.residual_check import MixCheck, ResidualCheck
+from depthscope.probes.stream_gain import StreamGain
+from depthscope.probes.streams import Streams
 from depthscope.probes.token_maps import TokenMaps
 
 __all__ = [
@@ -30,16 +36,22 @@ __all__ = [
     "DepthAttention",
     "FreshShare",
     "Gradient",
+    "HeadMaps",
+    "Interfaces",
     "Magnitude",
     "Merge",
     "MixCheck",
     "OuterState",
+    "Output",
     "ParameterGradient",
+    "PrenormState",
     "Probe",
     "ResidualCheck",
     "Row",
     "Site",
     "SiteKind",
+    "StreamGain",
+    "Streams",
     "TokenMaps",
     "Totals",
     "checked_probes",

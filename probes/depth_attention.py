@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
@@ -22,7 +22,8 @@ class DepthAttention:
     """alpha and alpha <v, h> / ||h||^2 over (target, source), and their summaries per target.
 
     At a mixer, `seen` holds ``weights`` [n_sources, tokens], ``read`` [tokens, d] and ``source 0`` ...
-    ``source n-1`` [tokens, d].
+    ``source n-1`` [tokens, d]. Each head of a token has a row of its own, the heads of one token one after the other;
+    a share is one of the whole token's read.
     """
 
     name: ClassVar[str] = "depth_attention"
@@ -57,8 +58,7 @@ class DepthAttention:
             return {"query": seen["query"].norm.reshape(())}
         weights, read = seen["weights"].tensor, seen["read"]
         sources = [seen[f"source {place}"] for place in range(len(site.columns))]
-        size = read.norm * read.norm
-        shares = torch.stack([source.dot(read) for source in sources]) * weights / size
+        shares = shares_of_read(site, weights, sources, read)
         squares = torch.stack([source.norm for source in sources]).square()
         # Deviations from the uniform weight, not from 0: a spread of 1e-5 around 0.25 survives fp32 squares.
         deviation = weights - 1 / len(sources)
@@ -95,3 +95,12 @@ class DepthAttention:
             "embedding_weight": chosen(reach & (np.arange(reach.shape[1]) == 0)),
             "query_norm": merged["query"],
         }
+
+
+def shares_of_read(site: Site, weights: Tensor, sources: Sequence[Activation], read: Activation) -> Tensor:
+    """Return alpha <v, h> / ||h||^2, [n_sources, tokens heads], whose mean over the heads of a token is its share."""
+    size = read.square
+    if site.heads > 1:
+        by_token = size.reshape(-1, site.heads)
+        size = by_token.mean(-1, keepdim=True).expand_as(by_token).reshape(-1)
+    return torch.stack([source.dot(read) for source in sources]) * weights / size

@@ -22,6 +22,8 @@ SiteKind = Literal[
     "final_read",
     "write",
     "state",
+    "output",
+    "state_prenorm",
     "residual",
     "mixed_write",
     "write_gradient",
@@ -30,7 +32,11 @@ SiteKind = Literal[
     "query",
     "outer_block",
     "outer_direct",
+    "outer_read",
+    "stream_mixing",
+    "stream_product",
     "gates",
+    "interfaces",
     "parameters",
 ]
 Array: TypeAlias = npt.NDArray[np.float64]
@@ -46,6 +52,10 @@ class Site:
     """At a write: the next read is the state that this write makes."""
     columns: tuple[int, ...] = ()
     """At a mixer: the column on the source axis of each source, in order."""
+    heads: int = 1
+    """At a mixer: the parts of the features that have weights of their own. Each counts as a token there, [tokens heads]."""
+    streams: int = 0
+    """At a state, and where streams are mixed: the number of streams that the state is made of."""
 
 
 @dataclass(frozen=True, kw_only=True)

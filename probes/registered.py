@@ -12,7 +12,20 @@ from depthscope.quantities import QUANTITIES, Quantity
 GROUP = "depthscope.probes"
 """Entry points that name a probe, a list of probes, or a function that returns either."""
 _PARTS = ("name", "stream", "sites", "quantities", "merges", "moments", "finish")
-_DIMS = ("layer", "target", "source", "block", "side", "interface", "channel")
+_DIMS = (
+    "layer",
+    "target",
+    "source",
+    "head",
+    "block",
+    "later_block",
+    "side",
+    "interface",
+    "channel",
+    "stream",
+    "stream_out",
+    "stream_in",
+)
 
 
 def registered_probes() -> tuple[Probe, ...]:

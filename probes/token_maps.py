@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from depthscope.probes.activation import Activation
+from depthscope.probes.depth_attention import shares_of_read
 from depthscope.probes.probe import Array, Merge, Row, Site, SiteKind
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenMaps:
-    """alpha and alpha <v, h> / ||h||^2 over (target, source, token); NaN where a target can't read."""
+    """alpha and alpha <v, h> / ||h||^2 over (target, source, token); NaN where a target can't read. Of heads the mean."""
 
     sources: int
     """Entries of the source axis."""
@@ -34,10 +35,11 @@ class TokenMaps:
     def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]:
         weights, read = seen["weights"].tensor, seen["read"]
         sources = [seen[f"source {place}"] for place in range(len(site.columns))]
-        shares = torch.stack([source.dot(read) for source in sources]) * weights / (read.norm * read.norm)
+        shares = shares_of_read(site, weights, sources, read)
+        by_token = (len(sources), -1, site.heads)
         return {
-            "weight_by_token": self._laid_out(site, weights),
-            "contribution_by_token": self._laid_out(site, shares),
+            "weight_by_token": self._laid_out(site, weights.reshape(by_token).mean(-1)),
+            "contribution_by_token": self._laid_out(site, shares.reshape(by_token).mean(-1)),
         }
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:

@@ -67,11 +67,13 @@ def _named(axis: DepthAxis) -> Iterator[tuple[str, str]]:
     parameters = [axis.embedding_parameters, axis.head_parameters, axis.final_norm_parameters]
     for sublayer in axis.sublayers:
         ports += [sublayer.read, sublayer.write, sublayer.state, sublayer.made]
+        ports += [sublayer.output, sublayer.state_prenorm]
         parameters.append(sublayer.parameters)
     for mixer in axis.mixers:
         ports.append(mixer.weights)
         parameters.append(mixer.parameters)
         yield "mixer", mixer.module
+    ports += [mixing.weights for mixing in axis.streams]
     for block in axis.outer:
         ports += [block.carry, block.read, block.write, block.boundary, block.state]
         parameters += [block.read_parameters, block.write_parameters]

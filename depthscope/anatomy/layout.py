@@ -21,6 +21,8 @@ def layout_of(axis: DepthAxis, model: nn.Module) -> DepthLayout:
         residual_block=tuple(sublayer.residual_block for sublayer in axis.sublayers),
         additive=tuple(sublayer.additive for sublayer in axis.sublayers),
         summed=tuple(sublayer.summed for sublayer in axis.sublayers),
+        outputs=tuple(sublayer.output is not None for sublayer in axis.sublayers),
+        prenorm_states=tuple(sublayer.state_prenorm is not None for sublayer in axis.sublayers),
         reads=tuple(sublayer.read is not None for sublayer in axis.sublayers),
         states=tuple(sublayer.state is not None for sublayer in axis.sublayers),
         fresh=tuple(sublayer.fresh is not None for sublayer in axis.sublayers),
@@ -30,8 +32,11 @@ def layout_of(axis: DepthAxis, model: nn.Module) -> DepthLayout:
         sources=tuple(mixers[target].sources if target in mixers else () for target in targets),
         partial=tuple(newest.get(target, -1) for target in targets),
         normalised=all(mixer.normalised for mixer in axis.mixers),
+        heads=max((mixer.heads for mixer in axis.mixers), default=1),
         outer_blocks=len(axis.outer),
         outer_width=_outer_width(axis, model),
+        streams=axis.streams[0].streams if axis.streams else 0,
+        doubly_stochastic=any(mixing.doubly_stochastic for mixing in axis.streams),
     )
 
 

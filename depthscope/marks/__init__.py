@@ -10,7 +10,8 @@ from depthscope.marks.description import (
     Mixer,
     OuterBlock,
     Port,
+    StreamMixing,
     Sublayer,
 )
 
-__all__ = ["DepthAxis", "Mixer", "OuterBlock", "Port", "Sublayer", "Tape", "coefficient"]
+__all__ = ["DepthAxis", "Mixer", "OuterBlock", "Port", "StreamMixing", "Sublayer", "Tape", "coefficient"]

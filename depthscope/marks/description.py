@@ -56,6 +56,10 @@ class Sublayer:
     """Module paths (or parameter names) whose parameters belong to this sublayer, its norm included."""
     summed: bool = True
     """True where s_l = something + f_l, so that dL/ds_l = dL/df_l; False where a norm or an average follows."""
+    output: Port | None = None
+    """Where o_l passes, what the sublayer itself gives. None: it is the write."""
+    state_prenorm: Port | None = None
+    """Where the stream passes after the write and in front of the norm that ends it. None: no norm follows."""
     made: Port | None = None
     """Where h_l comes from with all its uses still ahead, for its gradient in compiled code. None: it is the sum that
     the sublayer before it made (`fresh` is "state"), a mixer's output, a block's read or the embedding."""
@@ -69,7 +73,7 @@ class Mixer:
     module: str
     """Path of the mixer module; its forward takes the sequence of sources and returns the read."""
     weights: Port
-    """Where alpha passes, shape [n_sources, batch, time]."""
+    """Where alpha passes, shape [n_sources, batch, time]; with several heads [..., heads]."""
     sources: tuple[int, ...]
     """Column on the source axis of each source, in the order the mixer takes them."""
     partial: bool
@@ -80,7 +84,9 @@ class Mixer:
     """Name of the key norm's gain, shape [d]."""
     parameters: tuple[str, ...]
     normalised: bool = True
-    """The weights of a token sum to 1."""
+    """The weights of a token, and of a head, sum to 1."""
+    heads: int = 1
+    """Parts of the features, one after the other, that have weights of their own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +111,22 @@ class OuterBlock:
     write_gate: str | None
     width: int = 0
     """D; 0: that of the write's matrix."""
+    linear: bool = False
+    """`read` and `write` are outputs of modules that are R_b and W_b and nothing else: linear maps without a bias."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamMixing:
+    """How layer `layer` mixes the n streams of a wide state: H <- P H + what the sublayer writes."""
+
+    layer: int
+    weights: Port
+    """Where P passes as it is applied: [batch, time, n, n]; [n, n] where it does not depend on the token."""
+    streams: int
+    """n, which are kept one after the other in the state, [batch, time, n k]."""
+    by_token: bool
+    doubly_stochastic: bool
+    """P is meant to have rows and columns that sum to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +144,16 @@ class DepthAxis:
     """Labels of the source axis: ``embedding``, then ``block n`` or ``sublayer i``."""
     mixers: tuple[Mixer, ...] = ()
     outer: tuple[OuterBlock, ...] = ()
+    streams: tuple[StreamMixing, ...] = ()
+    """Of all layers or of none."""
     embedding_parameters: tuple[str, ...] = ()
     head_parameters: tuple[str, ...] = ()
     final_norm_parameters: tuple[str, ...] = ()
+
+    @property
+    def without_positions(self) -> frozenset[Port]:
+        """Ports where weights pass that are the same for all tokens."""
+        return frozenset(mixing.weights for mixing in self.streams if not mixing.by_token)
 
     @property
     def reads_the_embedding(self) -> bool:

@@ -58,6 +58,10 @@ class AltUp(StreamResidual):
         super().__init__(config, K)
 
     @property
+    def by_token(self) -> bool:
+        return False
+
+    @property
     def design(self) -> str:
         return typed(self.name, K=self.streams)
 

@@ -108,17 +108,12 @@ class BlockAttnRes(Residual):
         return Port(module=f"layers.{layer}.write", side="output", path=(-1,))
 
     def made_port(self, layer: int) -> Port | None:
-        # With one head the recorder knows the mixer that makes it.
-        return None if self.mixer.heads == 1 else Port(module=f"layers.{layer}.read", side="output")
+        return None  # the recorder knows the mixer that makes it
 
     def source_names(self) -> Sequence[str]:
-        names = ("embedding", *(f"block {block + 1}" for block in range(len(self.blocks))))
-        return names if self.mixer.heads == 1 else ()
+        return ("embedding", *(f"block {block + 1}" for block in range(len(self.blocks))))
 
     def mixers(self) -> Sequence[Mixer]:
-        """Return the mixers; none with heads, where a source has no one weight."""
-        if self.mixer.heads > 1:
-            return ()
         return tuple(self._describe_mixer(target) for target in range(self.layers + 1))
 
     def _partial(self, target: int) -> bool:
@@ -143,6 +138,7 @@ class BlockAttnRes(Residual):
             key_norm=f"{path}.key_norm.weight" if with_query and self.mixer.key_norm else None,
             parameters=(path,),
             normalised=self.mixer.score == "softmax",
+            heads=self.mixer.heads,
         )
 
 
@@ -169,8 +165,7 @@ class FullAttnRes(BlockAttnRes):
         return 0
 
     def source_names(self) -> Sequence[str]:
-        names = ("embedding", *(f"sublayer {layer + 1}" for layer in range(self.layers)))
-        return names if self.mixer.heads == 1 else ()
+        return ("embedding", *(f"sublayer {layer + 1}" for layer in range(self.layers)))
 
 
 def blocks_of(layers: int, block_size: int | None, boundaries: Sequence[int] | None) -> ResidualBlocks:

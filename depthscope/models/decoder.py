@@ -79,6 +79,7 @@ class Decoder(nn.Module):
             source_names=tuple(residual.source_names()),
             mixers=tuple(residual.mixers()),
             outer=tuple(residual.outer()),
+            streams=tuple(residual.stream_mixings()),
             embedding_parameters=("embedding",),
             head_parameters=("head",),
             final_norm_parameters=("norm",),
@@ -87,6 +88,7 @@ class Decoder(nn.Module):
     def _describe_sublayer(self, layer: int) -> Sublayer:
         residual = self.residual
         attention = layer % 2 == 0
+        output, write = Port(module=f"layers.{layer}.sublayer", side="output"), residual.write_port(layer)
         return Sublayer(
             index=layer + 1,
             name=f"{layer + 1} {'attention' if attention else 'MLP'}",
@@ -94,7 +96,9 @@ class Decoder(nn.Module):
             transformer_block=layer // 2 + 1,
             residual_block=residual.residual_block(layer),
             read=residual.read_port(layer),
-            write=residual.write_port(layer),
+            write=write,
+            output=None if write == output else output,
+            state_prenorm=residual.state_prenorm_port(layer),
             state=residual.state_port(layer),
             additive=residual.additive(layer),
             summed=residual.summed(layer),

@@ -14,7 +14,7 @@ from depthscope.models.residual import State, tensor
 
 
 class DeepNorm(PostNorm):
-    """h = s, s <- Norm(alpha s + F(h)) (Wang et al., "DeepNet", arXiv 2203.00555, Section 3 and Figure 2, decoder-only).
+    """h = s, s <- Norm(alpha s + F(h)) (Wang et al., "DeepNet", arXiv 2203.00555; Figure 2, decoder-only).
 
     With M transformer blocks alpha = (2M)^(1/4); value and output projections and the matrices of the MLP start
     smaller by beta = (8M)^(-1/4). The paper draws Xavier normal numbers with gain beta; taken here: the

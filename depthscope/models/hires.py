@@ -153,6 +153,7 @@ class HiRes(Residual):
             boundary=Port(module=norm, side="input"),
             state=Port(module=norm, side="output"),
             width=self.outer_width,
+            linear=True,
             read_parameters=(f"{read}.weight",) if learned else (),
             write_parameters=(f"{write}.weight",) if learned else (),
             read_gate=f"{read}.gate" if gated else None,

@@ -74,6 +74,10 @@ class HyperConnections(StreamResidual):
         super().__init__(config, n)
 
     @property
+    def by_token(self) -> bool:
+        return self.dynamic
+
+    @property
     def design(self) -> str:
         return typed(self.name, n=self.streams, dynamic=self.dynamic)
 

@@ -91,6 +91,7 @@ class MHC(StreamResidual):
 
     name: ClassVar[str] = "mhc"
     label: ClassVar[str] = "mHC"
+    doubly_stochastic: ClassVar[bool] = True
 
     def __init__(self, config: DecoderConfig, *, n: int = 4, lite: bool = False) -> None:
         if lite and n > MOST_LITE:

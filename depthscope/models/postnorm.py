@@ -42,6 +42,9 @@ class PostNorm(Residual):
     def summed(self, layer: int) -> bool:
         return False
 
+    def state_prenorm_port(self, layer: int) -> Port | None:
+        return Port(module=f"residual.norms.{layer}", side="input")
+
     def made_port(self, layer: int) -> Port | None:
         if layer == 0:
             return Port(module="embedding", side="output")

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from torch import Tensor, nn
 
-from depthscope.marks import Mixer, OuterBlock, Port
+from depthscope.marks import Mixer, OuterBlock, Port, StreamMixing
 from depthscope.models.config import DecoderConfig
 from depthscope.models.norm import RMSNorm
 
@@ -105,6 +105,10 @@ class Residual(nn.Module):
         # The state is the very tensor that the next sublayer reads, so both share one visit.
         return self.read_port(layer + 1) if layer + 1 < self.layers else self.final_read_port()
 
+    def state_prenorm_port(self, layer: int) -> Port | None:
+        """Return where the stream passes in front of the norm that ends it, if one does."""
+        return None
+
     def made_port(self, layer: int) -> Port | None:
         """Return where h_l is made, unless that is known from elsewhere; see `marks.Sublayer`."""
         return None
@@ -120,6 +124,9 @@ class Residual(nn.Module):
         return ()
 
     def outer(self) -> Sequence[OuterBlock]:
+        return ()
+
+    def stream_mixings(self) -> Sequence[StreamMixing]:
         return ()
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from depthscope.marks import Port, coefficient
+from depthscope.marks import Port, StreamMixing, coefficient
 from depthscope.models.config import DecoderConfig
 from depthscope.models.precision import at_least_float32
 from depthscope.models.residual import Residual, State, tensor
@@ -85,6 +85,9 @@ class StreamResidual(Residual):
     `connections.{l}` connects sublayer l. The write f_l is what all streams get, B o, as wide as the state.
     """
 
+    doubly_stochastic: ClassVar[bool] = False
+    """P is meant to have rows and columns that sum to 1."""
+
     def __init__(self, config: DecoderConfig, streams: int) -> None:
         super().__init__(config)
         if streams < 1:
@@ -95,6 +98,11 @@ class StreamResidual(Residual):
     @abstractmethod
     def connection(self, layer: int) -> Connection:
         """Return a new connection for sublayer `layer` (from 0)."""
+
+    @property
+    def by_token(self) -> bool:
+        """Whether A, P and B depend on the token."""
+        return True
 
     def begin(self, embedding: Tensor) -> State:
         return torch.cat([embedding] * self.streams, dim=-1)
@@ -128,3 +136,15 @@ class StreamResidual(Residual):
 
     def state_port(self, layer: int) -> Port | None:
         return Port(module=f"layers.{layer}.write", side="output")
+
+    def stream_mixings(self) -> Sequence[StreamMixing]:
+        return tuple(
+            StreamMixing(
+                layer=layer + 1,
+                weights=Port(module=f"residual.connections.{layer}.mixing", side="output"),
+                streams=self.streams,
+                by_token=self.by_token,
+                doubly_stochastic=self.doubly_stochastic,
+            )
+            for layer in range(self.layers)
+        )

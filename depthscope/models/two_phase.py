@@ -83,7 +83,7 @@ class TwoPhaseMixer(nn.Module):
 
 
 class TwoPhaseAttnRes(BlockAttnRes):
-    """Block AttnRes computed in two phases (arXiv 2603.15031, its two-phase computation; the merge of Milakov and Gimelshein, arXiv 1805.02867).
+    """Block AttnRes computed in two phases (arXiv 2603.15031, Section 4.1, Algorithm 1; the merge of Milakov and Gimelshein, arXiv 1805.02867).
 
     Phase 1, where a block begins: the queries of its S sublayers over the finished blocks at once, which are read
     from memory once and not S times. Phase 2, at each sublayer but the first: its query over the unfinished sum, merged

@@ -86,6 +86,10 @@ class VWN(StreamResidual):
         return self.config.width // self.segments
 
     @property
+    def by_token(self) -> bool:
+        return self.dynamic
+
+    @property
     def design(self) -> str:
         return typed(self.name, m=self.segments, n=self.streams, dynamic=self.dynamic)
 

@@ -42,10 +42,20 @@ class DepthLayout:
     """For each target, the column that holds the unfinished sum of its block; -1 for none."""
     normalised: bool = True
     """The weights with which a target reads its sources sum to 1."""
+    heads: int = 1
+    """Parts of the features that have weights of their own in a depth mixer."""
     outer_blocks: int = 0
     outer_width: int = 0
     summed: tuple[bool, ...] = ()
     """s_l = something + f_l, so that dL/ds_l = dL/df_l; empty in runs written before it was known: everywhere."""
+    outputs: tuple[bool, ...] = ()
+    """o_l is seen beside the write, which is something else; empty: nowhere."""
+    prenorm_states: tuple[bool, ...] = ()
+    """s_l is seen in front of the norm that ends it; empty: nowhere."""
+    streams: int = 0
+    """n streams that the state is made of; 0 where they and their mixing are not seen."""
+    doubly_stochastic: bool = False
+    """The matrices that mix the streams are meant to have rows and columns that sum to 1."""
 
     @property
     def layers(self) -> int:
@@ -96,6 +106,10 @@ def reachable(quantity: Quantity, layout: DepthLayout) -> Mask:
             return layout.states
         case "fresh":
             return layout.fresh
+        case "output":
+            return layout.outputs or (False,) * layers
+        case "state_prenorm":
+            return layout.prenorm_states or (False,) * layers
         case "mixed_layer":
             return tuple(bool(columns) for columns in layout.sources[:layers])
         case "target":
@@ -105,6 +119,12 @@ def reachable(quantity: Quantity, layout: DepthLayout) -> Mask:
         case "source":
             everything = range(len(layout.source_names))
             return tuple(tuple(column in columns for column in everything) for columns in layout.sources)
+        case "source_head":
+            heads = layout.heads if layout.heads > 1 else 0
+            everything = range(len(layout.source_names))
+            return tuple(
+                tuple((column in columns,) * heads for column in everything) for columns in layout.sources
+            )
         case "block":
             return (True,) * layout.outer_blocks
         case "block_side":
@@ -113,3 +133,14 @@ def reachable(quantity: Quantity, layout: DepthLayout) -> Mask:
             return ((True, True, True),) * layout.outer_blocks
         case "block_channel":
             return ((True,) * layout.outer_width,) * layout.outer_blocks
+        case "later_block":
+            blocks = range(layout.outer_blocks)
+            return tuple(tuple(later > block for later in blocks) for block in blocks)
+        case "stream":
+            return ((True,) * layout.streams,) * layers
+        case "stream_pair":
+            return (((True,) * layout.streams,) * layout.streams,) * layers
+        case "stream_layer":
+            return (layout.streams > 0,) * layers
+        case "doubly_stochastic":
+            return (layout.streams > 0 and layout.doubly_stochastic,) * layers

@@ -80,6 +80,23 @@ def outer_state() -> tuple[Quantity, ...]:
             note="Meaningful while the gates are small; 0 where the outer state is not wider.",
         ),
         block(
+            "outer_unread_share",
+            "Unread share",
+            "share of the outer state's energy that the block's interface does not read",
+            "mean_t 1 - ||P h_{b-1}||^2 / ||h_{b-1}||^2, P the projector onto the rows of R_b",
+            note="1 - 1/n for a state whose energy lies evenly in all directions; not defined for n <= 1.",
+        ),
+        block(
+            "write_read_coupling",
+            "Write to read",
+            "overlap of what a block writes with what a later block reads",
+            "||R_b' W_b||_F / (||R_b'||_F ||W_b||_F), b' > b",
+            dims="block later_block",
+            reach="later_block",
+            reduction="none",
+            note="The skip map of a wide outer state: of the interfaces alone, whatever passes them.",
+        ),
+        block(
             "outer_channel_energy",
             "Energy by channel",
             "energy of each channel of the outer state before the boundary norm",

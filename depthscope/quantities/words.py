@@ -4,6 +4,7 @@ from __future__ import annotations
 
 OURS = "depthscope definitions"
 ATTNRES = "Attention Residuals, arXiv 2603.15031"
+MHC = "mHC, arXiv 2512.24880"
 TOKENS = "all tokens of the optimizer step"
 TOKEN_MASK = "all positions, unless the run's note 'token_mask' says otherwise"
 """What a mask left out; on reading, the note takes this attribute's place."""

@@ -101,7 +101,10 @@ def _ports(axis: DepthAxis) -> Iterable[tuple[Place, Port]]:
             (("write", position), sublayer.write),
             (("read", position), sublayer.read),
             (("state", position), sublayer.state),
+            (("output", position), sublayer.output),
+            (("state before its norm", position), sublayer.state_prenorm),
         ]
+    found += [(("streams", mixing.layer - 1), mixing.weights) for mixing in axis.streams]
     found += [(("mixer", mixer.target - 1), mixer.weights) for mixer in axis.mixers]
     found += [(("outer state", block.index - 1), block.boundary) for block in axis.outer]
     found.append((("final read", 0), axis.final_read))

@@ -43,6 +43,11 @@ class Place(NamedTuple):
             place = Place(node, output)
         return place
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the gradient that comes here."""
+        return tuple(self.node._input_metadata[self.output].shape)
+
     def adds(self, term: Place) -> bool:
         """Whether this is a sum of which `term` is a part: then the gradients of both are the same."""
         made, part = self.source, term.source

@@ -14,7 +14,8 @@ from depthscope.anatomy import port_value
 from depthscope.marks import Port
 from depthscope.probes import Activation
 from depthscope.recording.observer import Observer
-from depthscope.recording.traced import Role, TracedPorts, full_precision
+from depthscope.recording.precision import full_precision
+from depthscope.recording.traced import Role, TracedPorts
 
 Show: TypeAlias = Callable[[Activation, Tensor], None]
 Guard: TypeAlias = Callable[[Callable[[], None]], None]
@@ -109,9 +110,10 @@ def attach(
         traced[port.module, port.side].append((port, tuple(acting)))
     for path, side in dict.fromkeys((*places, *traced)):
         ports = traced.get((path, side))
-        hook = _PortHook(
-            observer, guard, places[path, side], TracedPorts(observer.arming, tuple(ports)) if ports else None
+        inside = (
+            TracedPorts(observer.arming, tuple(ports), observer.axis.without_positions) if ports else None
         )
+        hook = _PortHook(observer, guard, places[path, side], inside)
         module = model.get_submodule(path)
         if side == "input":
             handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
@@ -134,12 +136,16 @@ def _shows(observer: Observer) -> list[tuple[Port, Show]]:
 
     for mixer in axis.mixers:
         add(mixer.weights, observer.see_weights, mixer.target)
+    for mixing in axis.streams:
+        add(mixing.weights, observer.see_stream_mixing, mixing)
     add(axis.embedding, observer.see_embedding)
     for sublayer in axis.sublayers:
         add(sublayer.state, observer.see_state, sublayer.index)
     for sublayer in axis.sublayers:
         add(sublayer.read, observer.see_read, sublayer.index)
+        add(sublayer.output, observer.see_output, sublayer.index)
         add(sublayer.write, observer.see_write, sublayer.index)
+        add(sublayer.state_prenorm, observer.see_state_prenorm, sublayer.index)
     add(axis.final_read, observer.see_final_read)
     for block in axis.outer:
         add(block.state, observer.see_outer, block.index, "state")

@@ -129,8 +129,8 @@ def positions_of(kind: str, layout: DepthLayout) -> int:
     """Number of entries on the axis of a site kind."""
     if kind in ("mixer", "query"):
         return len(layout.sources)
-    if kind in ("outer_block", "gates"):
+    if kind in ("outer_block", "outer_read", "gates"):
         return layout.outer_blocks
-    if kind in ("embedding", "final_read", "outer_direct", "parameters"):
+    if kind in ("embedding", "final_read", "outer_direct", "stream_product", "interfaces", "parameters"):
         return 1
     return layout.layers

@@ -10,12 +10,15 @@ from itertools import islice, pairwise
 import torch
 from torch import Tensor, nn
 
-from depthscope.marks import DepthAxis, Mixer, Port
+from depthscope.marks import DepthAxis, Mixer, Port, StreamMixing
 from depthscope.probes import SCALE, Activation, Probe, Site, SiteKind, Totals
 from depthscope.recording.arming import Arming
 from depthscope.recording.graph_places import Place, place_of
+from depthscope.recording.heads import by_head
+from depthscope.recording.interface_matrices import InterfaceMatrices
 from depthscope.recording.merge import Visit
 from depthscope.recording.positions import fits, over_tokens
+from depthscope.recording.precision import full_precision
 
 
 class Generation:
@@ -95,10 +98,12 @@ class Observer:
         probes: Sequence[Probe],
         parameters: Mapping[str, nn.Parameter],
         arming: Arming,
+        interfaces: InterfaceMatrices,
     ) -> None:
         self.axis = axis
         self.probes = tuple(probes)
         self.parameters = parameters
+        self._interfaces = interfaces
         self.arming = arming
         self.live = False
         self.low_precision = False
@@ -114,6 +119,7 @@ class Observer:
         self._sites: dict[tuple[SiteKind, int], Site] = {}
         self._visits: dict[tuple[int, SiteKind, int, tuple[str, ...]], Visit] = {}
         self._mixers: dict[int, Mixer] = {mixer.target: mixer for mixer in axis.mixers}
+        self._streams = axis.streams[0].streams if axis.streams else 0
         self._looking: dict[SiteKind, list[tuple[int, Probe]]] = {}
         for index, probe in enumerate(self.probes):
             for kind in probe.sites:
@@ -124,6 +130,7 @@ class Observer:
             if sublayer.additive and sublayer.state is not None and sublayer.state == following.read
         }
         """Layers whose state is the very tensor that the next one reads: dL/df_l = dL/ds_l = dL/dh_{l+1}."""
+        self._without_positions = axis.without_positions
         self._aside = False
         self.forget()
 
@@ -169,6 +176,7 @@ class Observer:
         self._writes: dict[int, tuple[Activation, int]] = {}
         self._weights: dict[int, Tensor] = {}
         self._outer: dict[int, dict[str, Activation]] = {}
+        self._stream_weights: dict[int, Activation] = {}
         self._unshared: dict[int, Place] = {}
         """Writes whose gradient is still to be found at the next read."""
 
@@ -204,7 +212,7 @@ class Observer:
 
     def fits(self, port: Port, tensor: Tensor) -> bool:
         """Whether the tensor's positions are those of the mask; if not, nothing is recorded of it."""
-        return self._fits(self.generations[-1], str(port), tensor)
+        return port in self._without_positions or self._fits(self.generations[-1], str(port), tensor)
 
     def _fits(self, generation: Generation, where: str, tensor: Tensor) -> bool:
         mask = generation.mask
@@ -268,6 +276,24 @@ class Observer:
             parts = {"state": seen, "read": self._reads.pop(layer)[0], "write": self._writes.pop(layer)[0]}
             self._visit(self._site("residual", layer - 1), parts, measured="state")
 
+    def see_output(self, layer: int, seen: Activation, tensor: Tensor) -> None:
+        self._visit(self._site("output", layer - 1), {"output": seen})
+
+    def see_state_prenorm(self, layer: int, seen: Activation, tensor: Tensor) -> None:
+        self._visit(self._site("state_prenorm", layer - 1), {"state_prenorm": seen})
+
+    def see_stream_mixing(self, mixing: StreamMixing, seen: Activation, tensor: Tensor) -> None:
+        """Look at the weights of one layer and keep them; with the last layer's, at all of them."""
+        if "slow" not in self.streams or not self.live:
+            return
+        rows = tensor.detach().flatten(-2).clone()
+        weights = self.see(rows) if mixing.by_token else Activation(rows)
+        self._visit(self._site("stream_mixing", mixing.layer - 1), {"weights": weights}, measured="weights")
+        self._stream_weights[mixing.layer] = weights
+        if mixing.layer == len(self.axis.streams) == len(self._stream_weights):
+            every = {f"weights {layer}": held for layer, held in self._stream_weights.items()}
+            self._visit(self._site("stream_product", 0), every, measured=f"weights {mixing.layer}")
+
     def see_weights(self, target: int, seen: Activation, weights: Tensor) -> None:
         self._weights[target] = weights.detach()
 
@@ -275,8 +301,14 @@ class Observer:
         weights = self._weights.get(target)
         if "slow" not in self.streams or weights is None or not fits(self.generations[-1].mask, read):
             return
-        parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": self.see(read)}
-        parts |= {f"source {place}": Activation(source) for place, source in enumerate(sources)}
+        heads = self._mixers[target].heads
+        parts = {
+            "weights": Activation(weights.reshape(len(weights), -1)),
+            "read": self.see(by_head(read, heads)),
+        }
+        parts |= {
+            f"source {place}": Activation(by_head(source, heads)) for place, source in enumerate(sources)
+        }
         self._visit(self._site("mixer", target - 1), parts, measured="read")
 
     def see_outer(self, block: int, role: str, seen: Activation, tensor: Tensor) -> None:
@@ -285,6 +317,8 @@ class Observer:
             return
         parts = self._outer.setdefault(block, {})
         parts[role] = seen
+        if role == "outer_read" and "carry" in parts:
+            self._see_outer_read(block, parts["carry"])
         if role == "boundary" and {"carry", "write", "outer_read"} <= set(parts):
             self._visit(self._site("outer_block", block - 1), parts, measured="boundary")
         if role == "state" and block == len(self.axis.outer) and len(self._outer) == block:
@@ -292,8 +326,14 @@ class Observer:
             direct |= {"embedding": self._outer[1]["carry"], "state": seen}
             self._visit(self._site("outer_direct", 0), direct, measured="state")
 
+    def _see_outer_read(self, block: int, carry: Activation) -> None:
+        matrix = self._interfaces.read(block, carry.tensor) if "outer_read" in self._looking else None
+        if matrix is not None:
+            parts = {"carry": carry, "matrix": Activation(matrix)}
+            self._visit(self._site("outer_read", block - 1), parts, measured="carry")
+
     def see_parameters(self, generation: Generation) -> None:
-        """Reduce what the slow stream records of parameters themselves: queries and gates."""
+        """Reduce what the slow stream records of parameters themselves: queries, gates and interfaces."""
         for mixer in self.axis.mixers:
             if mixer.query is not None:
                 query = self.parameters[mixer.query].detach()
@@ -307,6 +347,10 @@ class Observer:
                 values = torch.cat([self.parameters[name].detach().reshape(1) for name in gates])
                 site = self._site("gates", block.index - 1)
                 self._visit(site, {"gates": Activation(values)}, generation=generation)
+        if "interfaces" in self._looking and (matrices := self._interfaces.all()):
+            seen = {name: Activation(matrix) for name, matrix in matrices.items()}
+            with full_precision(next(iter(matrices.values()))):
+                self._visit(self._site("interfaces", 0), seen, generation=generation)
 
     def see_parameter_gradients(self, gradients: Mapping[str, Tensor], scale: Tensor | None) -> None:
         """Reduce the gradients, which are still multiplied by `scale`; they belong to the step as a whole."""
@@ -342,8 +386,16 @@ class Observer:
         key = (kind, position)
         if key not in self._sites:
             fresh = kind == "write" and self._fresh(position + 1) == "state"
-            columns = self._mixers[position + 1].sources if kind == "mixer" else ()
-            self._sites[key] = Site(kind=kind, position=position, fresh=fresh, columns=columns)
+            mixer = self._mixers[position + 1] if kind == "mixer" else None
+            streams = self._streams if kind in ("state", "stream_mixing", "stream_product") else 0
+            self._sites[key] = Site(
+                kind=kind,
+                position=position,
+                fresh=fresh,
+                columns=mixer.sources if mixer else (),
+                heads=mixer.heads if mixer else 1,
+                streams=streams,
+            )
         return self._sites[key]
 
     def _hook_read(self, layer: int, tensor: Tensor) -> None:
@@ -411,6 +463,12 @@ class Observer:
         if "fast" not in self.streams:
             return
         generation, source = self.generations[-1], place.source
+        if generation.mask is not None and not fits(
+            generation.mask, torch.empty(source.shape, device="meta")
+        ):
+            source = (
+                place  # a product with all streams of all tokens in one matrix: no position is left there
+            )
         generation.expected += self.live
         reduce = self._reduction(generation, sites)
 

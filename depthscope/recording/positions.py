@@ -25,13 +25,14 @@ def checked_mask(mask: Any, device: torch.device) -> Tensor:
 def fits(mask: Tensor | None, tensor: Tensor) -> bool:
     """Whether the positions of `tensor` [..., d] are those of the mask, in its order.
 
-    They may be flattened, and each may hold several vectors (streams). The weights of a depth mixer have them last.
+    They may be flattened, and each may hold several vectors (streams). The weights of a depth mixer have the sources in
+    front of them, and may have heads behind.
     """
     if mask is None:
         return True
     leading = tensor.shape[:-1]
     flat = tuple(size for size in leading if size != 1) == (mask.numel(),)
-    return flat or leading[: mask.dim()] == mask.shape or tensor.shape[1:] == mask.shape
+    return flat or leading[: mask.dim()] == mask.shape or tensor.shape[1 : 1 + mask.dim()] == mask.shape
 
 
 def over_tokens(mask: Tensor | None, tensor: Tensor) -> Tensor | None:

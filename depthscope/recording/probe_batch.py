@@ -27,9 +27,9 @@ _BY_TOKEN = {
         "alpha_i <v_i, h_l> / ||h_l||^2",
     ),
 }
-_OTHER_SITES = frozenset({"write_gradient", "read_gradient", "parameters", "query", "gates"})
+_OTHER_SITES = frozenset({"write_gradient", "read_gradient", "parameters", "query", "gates", "interfaces"})
 """Sites that no forward passes."""
-_OF_PARAMETERS = frozenset({"query_norm", "interface_gate"})
+_OF_PARAMETERS = frozenset({"query_norm", "interface_gate", "write_read_coupling"})
 """Forward quantities that no batch has a part in."""
 
 

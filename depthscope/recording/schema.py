@@ -17,14 +17,22 @@ _ABSENT = {
     "target": "the model has no depth mixer",
     "target_of_two": "the model has no depth mixer whose weights sum to 1",
     "source": "the model has no depth mixer",
+    "source_head": "the model has no depth mixer with several heads",
     "block": "the model has no wide outer state",
     "block_side": "the model has no wide outer state",
     "block_interface": "the model has no wide outer state",
     "block_channel": "the model has no wide outer state",
+    "later_block": "the model has no wide outer state of several blocks",
     "has_outer": "the model has no wide outer state",
     "fresh": "no next read is known to hold the newest write",
     "read": "no module shows what the sublayers read",
     "state": "no module shows the stream after a write",
+    "output": "what the sublayer gives is the write itself",
+    "state_prenorm": "no norm ends the state",
+    "stream": "the model has no streams",
+    "stream_pair": "the model has no streams",
+    "stream_layer": "the model has no streams",
+    "doubly_stochastic": "the model has no streams that doubly stochastic matrices mix",
     "embedding": "no module shows the embedding's output",
     "final_read": "no module shows the last read",
 }
@@ -44,10 +52,15 @@ def _sizes(layout: DepthLayout) -> dict[str, int]:
         "layer": layout.layers,
         "target": len(layout.sources),
         "source": len(layout.source_names),
+        "head": layout.heads,
         "block": layout.outer_blocks,
         "side": 2,
         "interface": 3,
+        "later_block": layout.outer_blocks,
         "channel": layout.outer_width,
+        "stream": layout.streams,
+        "stream_out": layout.streams,
+        "stream_in": layout.streams,
     }
 
 
@@ -105,7 +118,13 @@ def _array(quantity: Quantity, sizes: Mapping[str, int], mantissa_bits: int | No
         if quantity.name in Gradient.quantities:
             attributes["rank_factor"] = 1 / ranks  # each rank's backward knows its own mean loss only
     exact = quantity.units in ("tokens", "bytes") and not quantity.dims
-    dtype = "f2" if quantity.reach == "source" and quantity.units == "1" else "f8" if exact else "f4"
+    dtype = (
+        "f2"
+        if quantity.reach in ("source", "source_head") and quantity.units == "1"
+        else "f8"
+        if exact
+        else "f4"
+    )
     return ArraySpec(
         name=quantity.name,
         dims=quantity.dims,

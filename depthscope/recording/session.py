@@ -22,12 +22,18 @@ from depthscope.probes import (
     DepthAttention,
     FreshShare,
     Gradient,
+    HeadMaps,
+    Interfaces,
     Magnitude,
     MixCheck,
     OuterState,
+    Output,
     ParameterGradient,
+    PrenormState,
     Probe,
     ResidualCheck,
+    StreamGain,
+    Streams,
     checked_probes,
     definitions_of,
     registered_probes,
@@ -40,6 +46,7 @@ from depthscope.recording.assemble import Assembler
 from depthscope.recording.causes import NO_GRADIENTS, Causes
 from depthscope.recording.group_reasons import GroupReasons, known
 from depthscope.recording.handover import Handover
+from depthscope.recording.interface_matrices import InterfaceMatrices
 from depthscope.recording.ledger import Ledger, expand
 from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
@@ -49,7 +56,7 @@ from depthscope.recording.ranks import Ranks, agreed
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
 from depthscope.recording.shards import local_parameters, stored_parameters
-from depthscope.recording.sites import SILENT_AFTER, STOPPED, Sites
+from depthscope.recording.sites import NO_PRODUCT, SILENT_AFTER, STOPPED, Sites
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
 from depthscope.recording.watched import Watched
@@ -75,6 +82,7 @@ MOVED = (
 _CLIPPING = "known with step(grad_norm=..., max_norm=...) or recorder.before_clip()"
 _NO_SCALER = "no GradScaler was seen"
 NEEDS = {
+    **{name: NO_PRODUCT for name in StreamGain.quantities},
     "loss": "step() was given no loss",
     **{
         name: "the write goes to several streams and is wider than the read"
@@ -85,6 +93,8 @@ NEEDS = {
     "loss_scale": _NO_SCALER,
     "skipped": _NO_SCALER,
     "query_norm": "no depth mixer has a query",
+    "outer_unread_share": "the outer state is not wider than the blocks, so all of it is read; or no module is R_b alone",
+    "write_read_coupling": "the interfaces are sharded outside their forward, or no modules are R_b and W_b alone",
     "learning_rate": "no step of an optimizer was seen",
     "peak_memory": "no CUDA device is in use",
     "tokens": "the module that the loop calls is compiled, so its positions are not counted: use step(tokens=...)",
@@ -120,7 +130,22 @@ def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
         for group, members in parameter_groups(axis, model).items()
     }
     gradients = ParameterGradient(parameters=names, groups=groups)
-    own = (Magnitude(), FreshShare(), Gradient(), gradients, DepthAttention(), OuterState())
+    own: tuple[Probe, ...] = (
+        Magnitude(),
+        FreshShare(),
+        Gradient(),
+        gradients,
+        DepthAttention(),
+        OuterState(),
+        Interfaces(),
+        Output(),
+        PrenormState(),
+        Streams(),
+        StreamGain(),
+    )
+    heads = max((mixer.heads for mixer in axis.mixers), default=1)
+    if heads > 1:
+        own = (*own, HeadMaps(sources=len(axis.source_names), heads=heads))
     return checked_probes((*own, *registered_probes()))
 
 
@@ -150,12 +175,13 @@ class Session:
             maps = () if probe_batch is None else token_maps(self.layout, probe_batch.positions)
             checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck(), *maps)
             parameters = local_parameters(model)
-            self.observer = Observer(axis, (*shown, *checks), parameters, arming)
+            interfaces = InterfaceMatrices(axis, model, self.layout.outer_width)
+            self.observer = Observer(axis, (*shown, *checks), parameters, arming, interfaces)
             schedules = dict(every) if probe_batch is None else {**every, PROBE: probe_batch.schedule}
             agreement.same |= schema(axis, self.layout, shown, schedules, parameters)
             agreement.own = own_keys(axis, stored_parameters(model))
         keys = keys_of_all(agreement.everyone)
-        plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming)
+        plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming, interfaces)
         self._ledger = Ledger(plan.accumulators, arming)
         self.every = every
         self._config = jsonable(description.config)

@@ -26,15 +26,29 @@ _KINDS = {
     "write": "write",
     "read": "read_gradient",
     "state": "state",
+    "output": "output",
+    "state before its norm": "state_prenorm",
+    "streams": "stream_mixing",
     "mixer": "mixer",
     "outer state": "outer_block",
     "final read": "final_read",
 }
 """Kinds of the report, each with the probes' kind whose tokens tell that it fired."""
+_OF_LAYERS = {
+    "state": "state",
+    "output": "output",
+    "state_prenorm": "state before its norm",
+    **dict.fromkeys(("stream", "stream_pair", "stream_layer", "doubly_stochastic"), "streams"),
+}
+"""The kind of site of a quantity over layers, by its reach; that of all others is the write."""
 _WITHIN = ("write", "mixer", "outer state")
 """Kinds that are seen within the blocks only: the first read is also the embedding, the last state the final read."""
-_PARTLY = {"target_of_two": "it has one source only"}
+_PARTLY = {"target_of_two": "it has one source only", "later_block": "no block comes after it"}
 """Why one entry of a quantity can lack a value that others of the same model have."""
+NO_PRODUCT = (
+    "the matrices of all layers were never there together: a layer was left out, or runs in a checkpointed region of "
+    "compiled code, where no hook can hand them on"
+)
 STOPPED = (
     "stopped firing: its module was replaced, compiled, or is no longer called, or a second model of its class was "
     "compiled, whose code without hooks it now runs (torch._dynamo.config.skip_nnmodule_hook_guards = False, before "
@@ -220,6 +234,8 @@ class Sites:
             return "it is looked at together with the write, which never fired"
         if quantity.name.startswith("grad_"):
             return "no gradient came back: all in front of it is frozen, or it does not reach the loss"
+        if quantity.name.startswith("gain_"):
+            return NO_PRODUCT
         return "every value was NaN"
 
     def _reach(self, quantity: Quantity) -> list[bool]:
@@ -243,7 +259,9 @@ class Sites:
 def _tells(kind: str, name: str) -> bool:
     """Whether a value of a quantity says that its site fired: parameters have values anyway, and the gradient of a
     write is often seen as that of the next read."""
-    return name not in ("query_norm", "interface_gate") and (kind == "read" or not name.startswith("grad_w"))
+    return name not in ("query_norm", "interface_gate", "write_read_coupling") and (
+        kind == "read" or not name.startswith("grad_w")
+    )
 
 
 def kind_of(quantity: Quantity) -> str:
@@ -255,7 +273,7 @@ def kind_of(quantity: Quantity) -> str:
     if axis == "layer":
         if "read" in name.split("_"):
             return "read"
-        return "state" if quantity.reach == "state" else "write"
+        return _OF_LAYERS.get(quantity.reach, "write")
     if axis == "target":
         return "mixer"
     if axis == "block" or quantity.reach == "has_outer":

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from depthscope.marks import DepthAxis, OuterBlock, Port, Sublayer
+from depthscope.marks import DepthAxis, Mixer, OuterBlock, Port, Sublayer
 from depthscope.probes import Activation, Probe, Site, SiteKind
 from depthscope.recording.accumulator import Accumulator
 from depthscope.recording.arming import Arming
+from depthscope.recording.interface_matrices import InterfaceMatrices
 from depthscope.recording.traced import (
     CarryRead,
     KeepOuter,
@@ -22,6 +23,9 @@ from depthscope.recording.traced import (
     SeeBoundary,
     SeeDirect,
     SeeMix,
+    SeeMixing,
+    SeeOuterRead,
+    SeeProduct,
     SeeWrite,
     TapGradient,
 )
@@ -30,7 +34,14 @@ from depthscope.recording.traced import (
 class TracePlan:
     """The roles at every port, and the accumulators that they fill."""
 
-    def __init__(self, axis: DepthAxis, probes: Sequence[Probe], outer_width: int, arming: Arming) -> None:
+    def __init__(
+        self,
+        axis: DepthAxis,
+        probes: Sequence[Probe],
+        outer_width: int,
+        arming: Arming,
+        interfaces: InterfaceMatrices,
+    ) -> None:
         self.arming = arming
         self.accumulators: list[Accumulator] = []
         self.roles: defaultdict[Port, list[Role]] = defaultdict(list)
@@ -41,7 +52,8 @@ class TracePlan:
         for sublayer in axis.sublayers:
             self._sublayer(sublayer)
         self._mixers()
-        self._outer()
+        self._outer(interfaces)
+        self._mixing()
         self._gradients()
 
     # --- what is there to be seen -----------------------------------------------------------------------
@@ -50,10 +62,16 @@ class TracePlan:
         axis = self._axis
         alone: list[tuple[SiteKind, int, Port | None]] = [("embedding", 0, axis.embedding)]
         alone += [("state", sublayer.index - 1, sublayer.state) for sublayer in axis.sublayers]
+        for sublayer in axis.sublayers:
+            alone.append(("output", sublayer.index - 1, sublayer.output))
+            alone.append(("state_prenorm", sublayer.index - 1, sublayer.state_prenorm))
         alone += [("final_read", 0, axis.final_read)]
+        count = axis.streams[0].streams if axis.streams else 0
         for kind, position, port in alone:
             if port is not None:
-                pair = self._pair(Site(kind=kind, position=position), {kind: _token()})
+                streams = count if kind == "state" else 0
+                site = Site(kind=kind, position=position, streams=streams)
+                pair = self._pair(site, {kind: _token(max(1, streams))})
                 self.roles[port].append(SeeAlone(self.arming, kind, pair))
 
     def _sublayer(self, sublayer: Sublayer) -> None:
@@ -70,10 +88,13 @@ class TracePlan:
 
     def _mixers(self) -> None:
         for mixer in self._axis.mixers:
-            sources = {f"source {place}": _token() for place in range(len(mixer.sources))}
-            weights = Activation(torch.ones(len(mixer.sources), 1))
-            site = Site(kind="mixer", position=mixer.target - 1, columns=mixer.sources)
-            mix = self._pair(site, {"weights": weights, "read": _token(), **sources})
+            # One token, of as many rows as it has heads.
+            weights = Activation(torch.ones(len(mixer.sources), mixer.heads))
+            site = Site(kind="mixer", position=mixer.target - 1, columns=mixer.sources, heads=mixer.heads)
+            sources = {
+                name: Activation(torch.ones(mixer.heads, 1)) for name in ("read", *_names_of_sources(mixer))
+            }
+            mix = self._pair(site, {"weights": weights, **sources})
             before = mixer.target - 2
             fresh = before >= 0 and self._axis.sublayers[before].fresh == "mixer"
             mixed: Pair = (None, None)
@@ -81,9 +102,22 @@ class TracePlan:
                 parts = {"write": _token(), "next_read": _token(), "weight": _token()}
                 mixed = self._pair(Site(kind="mixed_write", position=before), parts)
             write = self._writes[before] if fresh else None
-            self.roles[mixer.weights].append(SeeMix(self.arming, mix, mixed, write))
+            self.roles[mixer.weights].append(SeeMix(self.arming, mix, mixed, write, mixer.heads))
 
-    def _outer(self) -> None:
+    def _mixing(self) -> None:
+        every = tuple(Link() for _ in self._axis.streams)
+        for mixing, link in zip(self._axis.streams, every, strict=True):
+            count = mixing.streams
+            site = Site(kind="stream_mixing", position=mixing.layer - 1, streams=count)
+            pair = self._pair(site, {"weights": _token(count * count)})
+            self.roles[mixing.weights].append(SeeMixing(self.arming, pair, mixing.by_token, link))
+        if every:
+            last = self._axis.streams[-1]
+            held = {f"weights {place + 1}": _token(last.streams**2) for place in range(len(every))}
+            pair = self._pair(Site(kind="stream_product", position=0, streams=last.streams), held)
+            self.roles[last.weights].append(SeeProduct(self.arming, pair, last.by_token, every))
+
+    def _outer(self, interfaces: InterfaceMatrices) -> None:
         blocks, wide = self._axis.outer, self._outer_width
         if not blocks:
             return
@@ -93,6 +127,12 @@ class TracePlan:
             first = (embedding,) if block is blocks[0] else ()
             self.roles[block.carry].append(KeepOuter(self.arming, carry, *first))
             self.roles[block.read].append(KeepOuter(self.arming, read))
+            if interfaces.reads:
+                site = Site(kind="outer_read", position=block.index - 1)
+                pair = self._pair(site, {"carry": _token(wide), "matrix": Activation(torch.ones(wide, 1))})
+                reads, module = Link(), interfaces.reads[block.index - 1]
+                self.roles[block.carry].append(KeepOuter(self.arming, reads))
+                self.roles[block.read].append(SeeOuterRead(self.arming, pair, reads, module))
             self.roles[block.write].append(KeepOuter(self.arming, write))
             parts = {name: _token(wide) for name in ("carry", "write", "boundary")} | {"outer_read": _token()}
             pair = self._pair(Site(kind="outer_block", position=block.index - 1), parts)
@@ -159,3 +199,7 @@ def _token(width: int = 1) -> Activation:
 
 def _first_of(block: OuterBlock, sublayers: Sequence[Sublayer]) -> int:
     return min((s.index for s in sublayers if s.residual_block == block.index), default=0)
+
+
+def _names_of_sources(mixer: Mixer) -> list[str]:
+    return [f"source {place}" for place in range(len(mixer.sources))]

@@ -7,17 +7,19 @@ share one graph, as long as all their hooks look alike.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from depthscope.anatomy import floating, follow, port_value, replaced
 from depthscope.marks import Port
 from depthscope.probes import Activation
 from depthscope.recording.accumulator import Accumulator
 from depthscope.recording.arming import Arming, in_region
+from depthscope.recording.heads import by_head
+from depthscope.recording.interface_matrices import matrix_of
+from depthscope.recording.precision import full_precision
 from depthscope.recording.tap import tap
 
 Pair: TypeAlias = tuple[Accumulator | None, Accumulator | None]
@@ -53,8 +55,14 @@ class Role(Protocol):
 class TracedPorts:
     """Lets every role at the ports of one side of one module act."""
 
-    def __init__(self, arming: Arming, ports: tuple[tuple[Port, tuple[Role, ...]], ...]) -> None:
-        self.arming, self.ports = arming, ports
+    def __init__(
+        self,
+        arming: Arming,
+        ports: tuple[tuple[Port, tuple[Role, ...]], ...],
+        without_positions: frozenset[Port],
+    ) -> None:
+        self.arming = arming
+        self.ports = tuple((port, roles, port not in without_positions) for port, roles in ports)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         """Return what replaces the module's output, or its arguments in front of it; None to leave them."""
@@ -63,7 +71,7 @@ class TracedPorts:
         if not arming.root.training or not (arming.fast or arming.slow):
             return None
         changed = None
-        for port, roles in self.ports:
+        for port, roles, positioned in self.ports:
             tensor = port_value(port, args, kwargs, output)
             if tensor is None or tensor.device != arming.device:
                 continue
@@ -71,7 +79,7 @@ class TracedPorts:
                 arming.traced = True
                 if tensor.dtype in (torch.float16, torch.bfloat16):
                     arming.low_precision = True
-            if not arming.fits(tensor):
+            if positioned and not arming.fits(tensor):
                 if not in_region():
                     arming.misfit = True
                 continue
@@ -86,14 +94,6 @@ class TracedPorts:
                     else:
                         args, kwargs = changed = _with_argument(args, kwargs, port.path, instead)
         return changed
-
-
-def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
-    """Autocast off: it would run inner products in bf16."""
-    device = tensor.device.type
-    if device == "meta" or not torch.is_autocast_enabled(device):  # where meta knows no autocast
-        return nullcontext()
-    return torch.autocast(device, enabled=False)
 
 
 def _with(output: Any, path: tuple[int | str, ...], tensor: Tensor) -> Any:
@@ -187,16 +187,16 @@ class SeeWrite(_Adds):
 class SeeMix(_Adds):
     """The weights of a depth mixer, with the sources that the module behind them took, stacked or one by one."""
 
-    def __init__(self, arming: Arming, mix: Pair, mixed_write: Pair, write: Link | None) -> None:
+    def __init__(self, arming: Arming, mix: Pair, mixed_write: Pair, write: Link | None, heads: int) -> None:
         super().__init__(arming)
-        self.mix, self.mixed_write, self.write = mix, mixed_write, write
+        self.mix, self.mixed_write, self.write, self.heads = mix, mixed_write, write, heads
 
     def __call__(
         self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         write = None if self.write is None or in_region() else self.write.take()
         stacked = args[0] if isinstance(args[0], Tensor) else torch.stack(tuple(args[0]))
-        weights, sources = tensor.detach(), stacked.detach()
+        weights, sources = tensor.detach(), by_head(stacked.detach(), self.heads)
         read = self.arming.see((weights.unsqueeze(-1) * sources).sum(0).to(sources.dtype))
         parts = {"weights": Activation(weights.reshape(len(weights), -1)), "read": read}
         parts |= {f"source {place}": Activation(sources[place]) for place in range(len(sources))}
@@ -206,6 +206,47 @@ class SeeMix(_Adds):
             self.add(
                 self.mixed_write, {"write": Activation(write), "next_read": read, "weight": newest}, read
             )
+
+
+class SeeMixing(_Adds):
+    """The weights that mix streams, [..., n, n]."""
+
+    def __init__(self, arming: Arming, pair: Pair, by_token: bool, later: Link) -> None:
+        super().__init__(arming)
+        self.pair, self.by_token, self.later = pair, by_token, later
+
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        if not self.arming.slow:
+            return
+        rows = tensor.detach().flatten(-2)
+        weights = self.arming.see(rows) if self.by_token else Activation(rows)
+        self.add(self.pair, {"weights": weights}, weights)
+        if not in_region():
+            self.later.put(rows)
+
+
+class SeeProduct(_Adds):
+    """The last weights that mix streams, with those of all layers before."""
+
+    def __init__(self, arming: Arming, pair: Pair, by_token: bool, every: tuple[Link, ...]) -> None:
+        super().__init__(arming)
+        self.pair, self.by_token, self.every = pair, by_token, every
+
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        if not self.arming.slow or in_region():
+            return
+        held = [link.take() for link in self.every]
+        parts = {
+            f"weights {index + 1}": self.arming.see(rows) if self.by_token else Activation(rows)
+            for index, rows in enumerate(held)
+            if rows is not None
+        }
+        if len(parts) == len(held):
+            self.add(self.pair, parts, parts[f"weights {len(held)}"])
 
 
 class KeepOuter:
@@ -220,6 +261,24 @@ class KeepOuter:
         if self.arming.slow and not in_region():
             for link in self.links:
                 link.put(tensor)
+
+
+class SeeOuterRead(_Adds):
+    """What a block reads of the outer state, with the matrix by which it reads."""
+
+    def __init__(self, arming: Arming, pair: Pair, carry: Link, module: nn.Module) -> None:
+        super().__init__(arming)
+        self.pair, self.carry, self.module = pair, carry, module
+
+    def __call__(
+        self, seen: Activation, tensor: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        if not self.arming.slow or in_region():
+            return
+        carry = self.carry.take()
+        if carry is not None:
+            held = self.arming.see(carry)
+            self.add(self.pair, {"carry": held, "matrix": Activation(matrix_of(self.module, carry))}, held)
 
 
 class SeeBoundary(_Adds):

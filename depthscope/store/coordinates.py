@@ -29,9 +29,17 @@ def stream_coordinates(layout: DepthLayout, dims: Iterable[str]) -> list[Coordin
             Coordinate(name="target_name", dim="target", values=layout.target_names),
         ],
         "source": [Coordinate(name="source_name", dim="source", values=layout.source_names)],
+        "head": [Coordinate(name="head", dim="head", values=range(1, layout.heads + 1))],
         "block": [Coordinate(name="block", dim="block", values=range(1, layout.outer_blocks + 1))],
+        "later_block": [
+            Coordinate(name="later_block", dim="later_block", values=range(1, layout.outer_blocks + 1))
+        ],
         "side": [Coordinate(name="side", dim="side", values=("read", "write"))],
         "interface": [Coordinate(name="interface", dim="interface", values=("read", "write", "gate"))],
+        **{
+            dim: [Coordinate(name=dim, dim=dim, values=range(1, layout.streams + 1))]
+            for dim in ("stream", "stream_out", "stream_in")
+        },
     }
     used = set(dims)
     return [entry for dim, entries in known.items() if dim in used for entry in entries if len(entry.values)]

@@ -13,12 +13,24 @@ from torch import Tensor, nn
 
 from depthscope.anatomy import port_value
 from depthscope.marks import DepthAxis, Mixer, OuterBlock, Port
-from depthscope.quantities import DepthLayout
+from depthscope.quantities import QUANTITIES, DepthLayout
+from depthscope.testing.wide_reference import of_read, of_streams
 
 Sums = dict[tuple[str, tuple[int, ...]], tuple[float, float]]
 """By quantity and entry: numerator and denominator. Those of several ranks add up."""
 _ROOT = frozenset(
-    {"write_rms", "state_rms", "read_rms", "embedding_rms", "final_read_rms", "source_rms", "outer_read_rms"}
+    f"{tensor}_rms"
+    for tensor in (
+        "write",
+        "state",
+        "read",
+        "output",
+        "state_prenorm",
+        "embedding",
+        "final_read",
+        "source",
+        "outer_read",
+    )
 )
 _GRADIENTS = frozenset({"grad_write_rms", "grad_read_rms"})
 _LARGEST = frozenset({"abs_max"})
@@ -30,7 +42,7 @@ class Reference:
 
     def __init__(self, model: nn.Module, axis: DepthAxis) -> None:
         self.sums: Sums = defaultdict(lambda: (0.0, 0.0))
-        self._axis = axis
+        self._axis, self._model = axis, model
         self._seen: dict[str, Tensor] = {}
         self._sources: dict[int, tuple[Tensor, ...]] = {}
         self._handles: list[Any] = []
@@ -85,8 +97,13 @@ class Reference:
         if torch._C._current_graph_task_id() != -1:
             return
         seen = {
-            name: _tokens(tensor) for name, tensor in self._seen.items() if not name.startswith("weights")
+            name: _tokens(tensor)
+            for name, tensor in self._seen.items()
+            if not name.startswith(("weights", "mixing"))
         }
+        weights = {name: held.double() for name, held in self._seen.items() if name.startswith("mixing")}
+        for quantity, at, per_token in of_streams(self._axis, seen | weights):
+            self._mean(quantity, at, per_token)
         for sublayer in self._axis.sublayers:
             self._sublayer(sublayer.index, seen)
         for name, quantity in (("embedding", "embedding"), ("final read", "final_read")):
@@ -112,7 +129,13 @@ class Reference:
             key = ("abs_max", at)
             self.sums[key] = (max(self.sums[key][0], float(state.abs().max())), 1.0)
             self._mean("nonfinite", at, (~torch.isfinite(state).all(dim=-1)).double())
+        for kind in ("output", "state_prenorm"):
+            if f"{kind} {layer}" in seen:
+                self._root(f"{kind}_rms", at, seen[f"{kind} {layer}"])
         if read is None or write is None:
+            return
+        if read.shape != write.shape:
+            self._mean("write_ratio", at, write.norm(dim=-1) / read.norm(dim=-1))
             return
         inner, long, wide = (read * write).sum(-1), write.norm(dim=-1), read.norm(dim=-1)
         self._mean("write_ratio", at, long / wide)
@@ -129,15 +152,18 @@ class Reference:
     def _mix(self, mixer: Mixer, seen: Mapping[str, Tensor]) -> None:
         target = mixer.target - 1
         alpha = self._seen[f"weights {mixer.target}"].reshape(len(mixer.sources), -1)
-        read, count = seen[f"mixed {mixer.target}"], len(mixer.sources)
+        read, count, heads = seen[f"mixed {mixer.target}"], len(mixer.sources), mixer.heads
         for place, (column, source) in enumerate(
             zip(mixer.sources, self._sources[mixer.target], strict=True)
         ):
             value, at = _tokens(source), (target, column)
             self._mean("depth_attention", at, alpha[place])
             self._mean("depth_attention_std", at, alpha[place].square())
-            share = alpha[place] * (value * read).sum(-1) / read.square().sum(-1)
+            weighed = alpha[place].reshape(-1, heads, 1) * value.reshape(len(value), heads, -1)
+            share = (weighed.flatten(-2) * read).sum(-1) / read.square().sum(-1)
             self._mean("depth_contribution", at, share)
+            for head in range(heads if heads > 1 else 0):
+                self._mean("depth_attention_by_head", (*at, head), alpha[place].reshape(-1, heads)[:, head])
             self._root("source_rms", at, value)
         if count > 1:
             entropy = -(alpha * alpha.clamp_min(1e-300).log()).sum(0) / math.log(count)
@@ -155,6 +181,9 @@ class Reference:
         )
         if carry is None or read is None or write is None or boundary is None:
             return
+        if block.linear:
+            for quantity, entry, per_token in of_read(block, self._model, carry):
+                self._mean(quantity, entry, per_token)
         self._mean("outer_energy", at, boundary.square().mean(-1))
         self._mean("outer_write_energy", at, write.square().mean(-1))
         self._mean("outer_carry_energy", at, carry.square().mean(-1))
@@ -220,18 +249,22 @@ def values_of(
         if name == "depth_attention_std":
             mean = whole["depth_attention", at]
             value = math.sqrt(max(0.0, value - (mean[0] / mean[1]) ** 2))
-        shape = _shape(name, len(at), layout)
+        shape = _shape(name, layout)
         values.setdefault(name, np.full(shape, np.nan))[at] = value
     return values
 
 
-def _shape(name: str, dims: int, layout: DepthLayout) -> tuple[int, ...]:
-    if not dims:
-        return ()
-    if name.startswith("outer_"):
-        return (layout.outer_blocks, layout.outer_width)[:dims]
-    on_targets = name.startswith(("depth_", "source_", "newest_", "embedding_weight"))
-    return ((len(layout.sources) if on_targets else layout.layers), len(layout.source_names))[:dims]
+def _shape(name: str, layout: DepthLayout) -> tuple[int, ...]:
+    sizes = {
+        "layer": layout.layers,
+        "target": len(layout.sources),
+        "source": len(layout.source_names),
+        "head": layout.heads,
+        "block": layout.outer_blocks,
+        "channel": layout.outer_width,
+        **dict.fromkeys(("stream", "stream_out", "stream_in"), layout.streams),
+    }
+    return tuple(sizes[dim] for dim in QUANTITIES[name].dims)
 
 
 def _ports(axis: DepthAxis) -> list[tuple[str, Port, tuple[str, int] | None]]:
@@ -243,9 +276,12 @@ def _ports(axis: DepthAxis) -> list[tuple[str, Port, tuple[str, int] | None]]:
             (f"read {layer}", sublayer.read, ("grad_read_rms", layer - 1)),
             (f"write {layer}", sublayer.write, ("grad_write_rms", layer - 1)),
             (f"state {layer}", sublayer.state, None),
+            (f"output {layer}", sublayer.output, None),
+            (f"state_prenorm {layer}", sublayer.state_prenorm, None),
         ]
     ports.append(("final read", axis.final_read, None))
     ports += [(f"weights {mixer.target}", mixer.weights, None) for mixer in axis.mixers]
+    ports += [(f"mixing {mixing.layer}", mixing.weights, None) for mixing in axis.streams]
     sides = ("carry", "read", "write", "boundary", "state")
     for block in axis.outer:
         ports += [(f"outer {side} {block.index}", getattr(block, side), None) for side in sides]

@@ -17,6 +17,7 @@ from depthscope.marks import DepthAxis
 from depthscope.quantities import DepthLayout
 from depthscope.testing.reference import Reference, Sums
 from depthscope.testing.setup import Setup, SetupError
+from depthscope.testing.wide_reference import coupling
 
 
 class Listening:
@@ -108,6 +109,8 @@ class ReferenceStep:
                 gain = self._weights[mixer.key_norm] if mixer.key_norm is not None else 1.0
                 held = values.setdefault("query_norm", np.full(len(layout.sources), np.nan))
                 held[mixer.target - 1] = float((query * gain).norm())
+        if len(axis.outer) > 1 and all(block.linear for block in axis.outer):
+            values["write_read_coupling"] = coupling(axis, self.model, layout.outer_width).numpy()
         for block in axis.outer:
             if block.read_gate is not None and block.write_gate is not None:
                 gates = [self._weights[name].sigmoid() for name in (block.read_gate, block.write_gate)]

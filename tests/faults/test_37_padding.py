@@ -370,6 +370,7 @@ def test_what_is_left_out_may_be_nan() -> None:
         ((3, 2, 8), False),  # time first
         ((2, 4, 8), False),
         ((5, 2, 3), True),  # a mixer's weights
+        ((5, 2, 3, 4), True),  # of four heads
     ],
 )
 def test_which_tensors_a_mask_fits(shape: tuple[int, ...], fit: bool) -> None:

@@ -133,10 +133,10 @@ def test_heads_are_mixers_of_their_own_features(sources):
     assert torch.allclose(mixer(sources), torch.cat(parts, -1), rtol=1e-4, atol=1e-5)
 
 
-def test_heads_have_no_one_weight_a_source_so_no_mixer_is_described(build):
+def test_heads_are_described_and_have_no_one_weight_for_the_newest_write(build):
     axis = build("block-attnres:S=2,heads=4").describe_depth()
-    assert axis.mixers == ()
-    assert axis.source_names == ()
+    assert {mixer.heads for mixer in axis.mixers} == {4}
+    assert axis.source_names == ("embedding", "block 1", "block 2", "block 3", "block 4")
     assert {s.fresh for s in axis.sublayers} == {None}
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from depthscope.quantities import QUANTITIES, DepthLayout, quantity, reachable
 
-DIMS = {"layer", "target", "source", "block", "side", "interface", "channel"}
+DIMS = {"layer", "target", "source", "block", "later_block", "side", "interface", "channel"}
+DIMS |= {"head", "stream", "stream_out", "stream_in"}
 ROOT = Path(__file__).parents[2]
 
 LAYOUT = DepthLayout(
@@ -56,6 +59,24 @@ def test_reach_of_block_attention_residuals_by_hand() -> None:
     assert reachable(quantity("outer_energy"), LAYOUT) == ()
     assert reachable(quantity("state_rms"), LAYOUT) == (True, True, True)
     assert reachable(quantity("grad_norm"), LAYOUT) is True
+
+
+def test_reach_of_a_wide_state_by_hand() -> None:
+    streams = replace(LAYOUT, streams=2, outputs=(True, False, True))
+    assert reachable(quantity("stream_energy"), streams) == ((True, True),) * 3
+    assert reachable(quantity("stream_mixing"), streams) == (((True, True), (True, True)),) * 3
+    assert reachable(quantity("gain_forward"), streams) == (True, True, True)
+    assert reachable(quantity("sinkhorn_residue"), streams) == (False, False, False)
+    assert reachable(quantity("sinkhorn_residue"), replace(streams, doubly_stochastic=True)) == (True,) * 3
+    assert reachable(quantity("output_rms"), streams) == (True, False, True)
+    outer = replace(LAYOUT, outer_blocks=3)
+    no, yes = False, True
+    assert reachable(quantity("write_read_coupling"), outer) == ((no, yes, yes), (no, no, yes), (no, no, no))
+
+
+def test_a_run_of_an_older_version_has_none_of_what_came_later() -> None:
+    for name in ("stream_energy", "gain_forward", "sinkhorn_residue", "output_rms", "state_prenorm_rms"):
+        assert not any(np.ravel(reachable(quantity(name), LAYOUT))), name
 
 
 def test_a_layout_travels_through_json() -> None:

@@ -16,6 +16,7 @@ TWO = (
     "one_step/full-attnres/fsdp",
     "one_step/hires:B=2,n=2/fsdp",
     "one_step/foreign/fsdp",
+    "streams/hc:n=2,dynamic=yes/ddp",
     "inner/foreign/ddp",
     "mixed/foreign/fsdp",
     "accumulated/prenorm/ddp",

@@ -57,6 +57,10 @@ def one_step(design: str, how: str, path: Path, **options: Any) -> dict[str, Any
     return {"report": str(report), "accepted": recorder.accepted_step, "missing": report.missing}
 
 
+def streams(design: str, how: str, path: Path) -> dict[str, Any]:
+    return one_step(design, how, path)
+
+
 def inner(design: str, how: str, path: Path) -> dict[str, Any]:
     """The recorder gets the module inside DDP, which is not what the loop calls, and no rank has the same path."""
     model = trained(design)

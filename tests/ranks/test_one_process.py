@@ -14,6 +14,7 @@ from tests.ranks.conftest import FOUR, THREE, TWO
 from tests.ranks.expected import compare, row_of
 from tests.ranks.launching import ROOT, left_by, torchrun
 from tests.ranks.models import batch_of, micro_batch_of, together, trained
+from tests.recording.stream_reference import Walked, quantities
 
 OnRanks = Callable[[int], Path]
 
@@ -36,6 +37,16 @@ def expected(design: str, world: int) -> dict[str, Any]:
 def test_every_quantity_is_that_of_one_process(world: int, scenario: str, on_ranks: OnRanks) -> None:
     compare(row(on_ranks(world), scenario), expected(scenario.split("/")[1], world))
     assert left_by(on_ranks(world), scenario)["warnings"] == []
+
+
+def test_every_quantity_of_streams_is_that_of_one_process(two_ranks: Path) -> None:
+    scenario = "streams/hc:n=2,dynamic=yes/ddp"
+    inputs, _ = together([batch_of(rank) for rank in range(2)])
+    wanted = quantities(Walked(trained(scenario.split("/")[1]), inputs))
+    del wanted["sinkhorn_residue"]
+    found = row(two_ranks, scenario)
+    for name, values in wanted.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_ranks_hold_empty_and_uneven_shards() -> None:

@@ -244,6 +244,7 @@ def outer_state(model: Any, seen: Captured) -> dict[str, np.ndarray]:
     rows: dict[str, list[Any]] = {}
     d = seen.writes[0].shape[-1]
     boundaries = []
+    reads, writes = ([interface(module) for module in side] for side in (model.residual.R, model.residual.W))
     for carry, write, read in zip(seen.carries, seen.outer_writes, seen.outer_reads, strict=True):
         boundary = carry + write
         boundaries.append(boundary)
@@ -260,11 +261,16 @@ def outer_state(model: Any, seen: Captured) -> dict[str, np.ndarray]:
             "outer_read_rms": rms(read),
             "outer_extra_share": np.mean([(v[d:] @ v[d:]) / (v @ v) for v in whole]),
             "outer_channel_energy": np.mean([v * v for v in whole], axis=0),
+            "outer_unread_share": unread_share(reads[len(boundaries) - 1], [c for c, _ in pairs]),
         }
         for name, value in values.items():
             rows.setdefault(name, []).append(value)
     out = {name: np.array(values) for name, values in rows.items()}
     residual = model.residual
+    blocks = range(len(boundaries))
+    out["write_read_coupling"] = np.array(
+        [[coupling(writes[b], reads[later]) if later > b else math.nan for later in blocks] for b in blocks]
+    )
     gates = [[side[b].gate for side in (residual.R, residual.W)] for b in range(len(boundaries))]
     out["interface_gate"] = np.array(
         [[1 / (1 + math.exp(-float(g.detach()))) for g in pair] for pair in gates]
@@ -279,6 +285,24 @@ def outer_state(model: Any, seen: Captured) -> dict[str, np.ndarray]:
         direct.append(product * sizes[0] / sizes[1])
     out["outer_direct"] = np.array(np.mean(direct))
     return out
+
+
+def interface(module: Any) -> np.ndarray:
+    """Return (1 - g) Pi + g M by hand, [outputs, inputs]."""
+    matrix = module.weight.detach().double().numpy()
+    gate = 1 / (1 + math.exp(-float(module.gate.detach())))
+    return (1 - gate) * np.eye(*matrix.shape) + gate * matrix
+
+
+def unread_share(matrix: np.ndarray, carries: list[np.ndarray]) -> float:
+    """By the projector R^T (R R^T)^-1 R itself."""
+    projector = matrix.T @ np.linalg.inv(matrix @ matrix.T) @ matrix
+    return float(np.mean([1 - (p := projector @ h) @ p / (h @ h) for h in carries]))
+
+
+def coupling(write: np.ndarray, read: np.ndarray) -> float:
+    sizes = [math.sqrt((matrix**2).sum()) for matrix in (read @ write, read, write)]
+    return sizes[0] / (sizes[1] * sizes[2])
 
 
 def gradient_norms(model: nn.Module, prefix: str) -> float:

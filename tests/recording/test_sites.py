@@ -100,9 +100,21 @@ def test_mixers_and_outer_blocks_are_sites(tmp_path: Path) -> None:
         ("it has one source only", ("depth_attention_entropy",)),
     )
     recorder, _ = recorded(build("hires:B=2,n=2"), tmp_path / "outer")
-    assert "outer_energy" in lines(recorder, "outer state")["blocks 1-2"].recorded
+    outer = lines(recorder, "outer state")
+    assert {"outer_energy", "outer_unread_share", "write_read_coupling"} <= set(outer["block 1"].recorded)
+    assert outer["block 2"].missing == (("no block comes after it", ("write_read_coupling",)),)
     fresh = lines(recorder, "write")["layers 4, 8"]
     assert fresh.missing == (("no next read is known to hold the newest write", ("fresh_share",)),)
+
+
+def test_streams_outputs_and_states_before_their_norms_are_sites(tmp_path: Path) -> None:
+    recorder, _ = recorded(build("hc:n=2,dynamic=no"), tmp_path / "wide")
+    streams = lines(recorder, "streams")["layers 1-8"]
+    assert {"stream_energy", "stream_mixing", "gain_forward"} <= set(streams.recorded)
+    assert not streams.missing
+    assert lines(recorder, "output")["layers 1-8"].recorded == ("output_rms",)
+    recorder, _ = recorded(build("postnorm"), tmp_path / "normed")
+    assert lines(recorder, "state before its norm")["layers 1-8"].recorded == ("state_prenorm_rms",)
 
 
 def test_the_run_carries_the_table_for_those_who_have_no_torch(tmp_path: Path) -> None:

@@ -36,6 +36,21 @@ def plain() -> Any:
     return model, optimizer_of(model), step_on(*batches(3)())
 
 
+def streams() -> Any:
+    model = trained("mhc:n=2")
+    return model, optimizer_of(model), step_on(*batches(3)())
+
+
+def outer() -> Any:
+    model = trained("hires:B=2,n=2")
+    return model, optimizer_of(model), step_on(*batches(3)())
+
+
+def heads() -> Any:
+    model = trained("block-attnres:S=3,heads=4")
+    return model, optimizer_of(model), step_on(*batches(3)())
+
+
 def dropping() -> Any:
     model: Any = trained("foreign")
     for stage in model.tower:

@@ -42,6 +42,21 @@ def test_a_plain_step_agrees_in_every_quantity() -> None:
     assert {"fresh_share", "grad_read_rms", "param_grad_norm", "loss"} <= {e.quantity for e in found.compared}
 
 
+@pytest.mark.parametrize(
+    ("setup", "names"),
+    [
+        ("streams", {"stream_energy", "stream_mixing", "gain_forward", "gain_backward_min", "output_rms"}),
+        ("outer", {"outer_unread_share", "write_read_coupling"}),
+        ("heads", {"depth_attention_by_head", "depth_contribution"}),
+    ],
+)
+def test_wide_states_and_heads_have_a_reference(setup: str, names: set[str]) -> None:
+    found = verified(setup)
+    assert found.ok, wrong(found)
+    assert names <= {each.quantity for each in found.compared}
+    assert "recorded, but has no reference here" not in found.missing.values()
+
+
 def test_its_fp64_is_what_the_tests_own_reference_computes() -> None:
     """Two references that know nothing of each other: the package's from hooks, the tests' by the model's own hand."""
     found = {each.quantity: each for each in verified("plain").compared}
