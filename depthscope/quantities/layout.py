@@ -46,6 +46,8 @@ class DepthLayout:
     outer_width: int = 0
     summed: tuple[bool, ...] = ()
     """s_l = something + f_l, so that dL/ds_l = dL/df_l; empty in runs written before it was known: everywhere."""
+    mixing: tuple[bool, ...] = ()
+    """For each target, whether its mixing contributions are taken; empty where they can't be, or are not."""
 
     @property
     def layers(self) -> int:
@@ -54,6 +56,11 @@ class DepthLayout:
     @property
     def target_names(self) -> tuple[str, ...]:
         return (*self.layer_names, "output")
+
+    @property
+    def origin_names(self) -> tuple[str, ...]:
+        """Where a part of a read comes from: the embedding, a sublayer's output, or the design's own biases."""
+        return ("embedding", *self.layer_names, "constant")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -105,6 +112,14 @@ def reachable(quantity: Quantity, layout: DepthLayout) -> Mask:
         case "source":
             everything = range(len(layout.source_names))
             return tuple(tuple(column in columns for column in everything) for columns in layout.sources)
+        case "mixing":
+            return layout.mixing
+        case "mixing_origin":
+            # Target l reads the embedding, the sublayers before it and the constant.
+            return tuple(
+                tuple(taken and (origin < target or origin == layers + 1) for origin in range(layers + 2))
+                for target, taken in enumerate(layout.mixing, start=1)
+            )
         case "block":
             return (True,) * layout.outer_blocks
         case "block_side":

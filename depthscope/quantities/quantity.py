@@ -18,6 +18,8 @@ Reach = Literal[
     "target",
     "target_of_two",
     "source",
+    "mixing",
+    "mixing_origin",
     "block",
     "block_side",
     "block_interface",

@@ -29,6 +29,7 @@ def stream_coordinates(layout: DepthLayout, dims: Iterable[str]) -> list[Coordin
             Coordinate(name="target_name", dim="target", values=layout.target_names),
         ],
         "source": [Coordinate(name="source_name", dim="source", values=layout.source_names)],
+        "origin": [Coordinate(name="origin_name", dim="origin", values=layout.origin_names)],
         "block": [Coordinate(name="block", dim="block", values=range(1, layout.outer_blocks + 1))],
         "side": [Coordinate(name="side", dim="side", values=("read", "write"))],
         "interface": [Coordinate(name="interface", dim="interface", values=("read", "write", "gate"))],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from depthscope.quantities import QUANTITIES, DepthLayout, quantity, reachable
 
-DIMS = {"layer", "target", "source", "block", "side", "interface", "channel"}
+DIMS = {"layer", "target", "source", "origin", "block", "side", "interface", "channel"}
 ROOT = Path(__file__).parents[2]
 
 LAYOUT = DepthLayout(
@@ -56,6 +57,19 @@ def test_reach_of_block_attention_residuals_by_hand() -> None:
     assert reachable(quantity("outer_energy"), LAYOUT) == ()
     assert reachable(quantity("state_rms"), LAYOUT) == (True, True, True)
     assert reachable(quantity("grad_norm"), LAYOUT) is True
+
+
+def test_reach_of_mixing_by_hand() -> None:
+    replayed = replace(LAYOUT, mixing=(True, True, False, True))
+    assert replayed.origin_names == ("embedding", "1 attention", "2 MLP", "3 attention", "constant")
+    assert reachable(quantity("mixing_contribution"), replayed) == (
+        (True, False, False, False, True),
+        (True, True, False, False, True),
+        (False,) * 5,
+        (True,) * 5,
+    )
+    assert reachable(quantity("mixing_cancellation"), replayed) == (True, True, False, True)
+    assert reachable(quantity("mixing_contribution"), LAYOUT) == ()
 
 
 def test_a_layout_travels_through_json() -> None:
