@@ -140,7 +140,9 @@ class Session:
         arming: Arming,
         ranks: Ranks | None = None,
         probe_batch: ProbeBatch | None = None,
+        alone: bool = True,
     ) -> None:
+        """`alone` says that the model talks to no other rank while it runs."""
         with agreed(ranks, "find the depth axis") as agreement:
             axis = anatomy.axis
             if axis is None:
@@ -148,7 +150,7 @@ class Session:
                 raise AnatomyError(f"no sublayer of the model can be recorded: {found}")
             self.anatomy, self.axis = anatomy, axis
             shown = default_probes(axis, model) if probes is None else tuple(probes)
-            self.replay = Replay(anatomy, model, shown, self._no_replay)
+            self.replay = Replay(anatomy, model, shown, self._no_replay, alone=alone)
             self.layout: DepthLayout = replace(layout_of(axis, model), mixing=self.replay.targets)
             maps = () if probe_batch is None else token_maps(self.layout, probe_batch.positions)
             checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck(), *maps)

@@ -63,7 +63,7 @@ def test_rows_come_with_the_slow_stream_and_follow_the_training(tmp_path: Path) 
 
 
 def test_positions_that_do_not_count_stay_out(tmp_path: Path) -> None:
-    model, inputs, targets = trained(build("mhc:n=2"))
+    model, inputs, targets = trained(build("postnorm"))
     mask = torch.ones_like(inputs, dtype=torch.bool)
     mask[:, 6:] = False
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
@@ -137,12 +137,15 @@ def test_a_forward_that_cannot_be_cut_is_absent_with_its_reason(tmp_path: Path) 
 
 def test_a_model_compiled_whole_says_that_a_probe_batch_helps(tmp_path: Path) -> None:
     torch._dynamo.reset()
-    model, inputs, targets = trained(build("prenorm"))
-    recorder = record_one(model, inputs, targets, tmp_path / "run", compiled=True)
+    model = build("prenorm")
+    optimizer, draw = optimizer_of(model), batches()
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, every={"fast": 1, "slow": 1}) as recorder:
+        compiled = torch.compile(model, backend="aot_eager")
+        train(compiled, 2, draw, optimizer, lambda loss: recorder.step(loss=loss, tokens=30))
+    torch._dynamo.reset()
     (reason,) = reasons(recorder.report())
     assert "compiled whole" in reason
     assert "probe_batch=" in reason
-    torch._dynamo.reset()
 
 
 def test_a_design_without_coefficients_says_why(tmp_path: Path) -> None:
