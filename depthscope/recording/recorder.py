@@ -389,6 +389,7 @@ class Recorder:
             self._probe,
             self._ranks is None or isinstance(self._model, DistributedDataParallel),
         )
+        self._session.wiring.strangers = self._optimizers.strangers
         if self._tell is not None:
             self._session.watch(self._tell)
         close_at_exit(self)
