@@ -7,6 +7,7 @@ from depthscope.probes.gradient import Gradient
 from depthscope.probes.head_maps import HeadMaps
 from depthscope.probes.interfaces import Interfaces
 from depthscope.probes.magnitude import Magnitude
+from depthscope.probes.mixing import Mixing
 from depthscope.probes.outer_state import OuterState
 from depthscope.probes.output import Output
 from depthscope.probes.parameter_gradient import SCALE, ParameterGradient, l2_norms
@@ -41,6 +42,7 @@ __all__ = [
     "Magnitude",
     "Merge",
     "MixCheck",
+    "Mixing",
     "OuterState",
     "Output",
     "ParameterGradient",

@@ -29,6 +29,7 @@ SiteKind = Literal[
     "write_gradient",
     "read_gradient",
     "mixer",
+    "replay",
     "query",
     "outer_block",
     "outer_direct",
@@ -51,7 +52,7 @@ class Site:
     fresh: bool = False
     """At a write: the next read is the state that this write makes."""
     columns: tuple[int, ...] = ()
-    """At a mixer: the column on the source axis of each source, in order."""
+    """At a mixer: the column on the source axis of each source, in order; at a replay, that on the origin axis."""
     heads: int = 1
     """At a mixer: the parts of the features that have weights of their own. Each counts as a token there, [tokens heads]."""
     streams: int = 0

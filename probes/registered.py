@@ -16,6 +16,7 @@ _DIMS = (
     "layer",
     "target",
     "source",
+    "origin",
     "head",
     "block",
     "later_block",

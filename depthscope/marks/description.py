@@ -57,7 +57,7 @@ class Sublayer:
     summed: bool = True
     """True where s_l = something + f_l, so that dL/ds_l = dL/df_l; False where a norm or an average follows."""
     output: Port | None = None
-    """Where o_l passes, what the sublayer itself gives. None: it is the write."""
+    """Where o_l comes out of the sublayer, before the design scales, gates or norms it. None: it is the write."""
     state_prenorm: Port | None = None
     """Where the stream passes after the write and in front of the norm that ends it. None: no norm follows."""
     made: Port | None = None

@@ -12,13 +12,14 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from depthscope.quantities.depth_attention import depth_attention
+from depthscope.quantities.mixing import mixing
 from depthscope.quantities.outer_state import outer_state
 from depthscope.quantities.per_layer import per_layer
 from depthscope.quantities.quantity import Quantity
 from depthscope.quantities.streams import streams
 from depthscope.quantities.whole_model import whole_model
 
-_ALL = (*per_layer(), *whole_model(), *depth_attention(), *outer_state(), *streams())
+_ALL = (*per_layer(), *whole_model(), *depth_attention(), *mixing(), *outer_state(), *streams())
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType({entry.name: entry for entry in _ALL})
 
 

@@ -56,6 +56,8 @@ class DepthLayout:
     """n streams that the state is made of; 0 where they and their mixing are not seen."""
     doubly_stochastic: bool = False
     """The matrices that mix the streams are meant to have rows and columns that sum to 1."""
+    mixing: tuple[bool, ...] = ()
+    """For each target, whether its mixing contributions are taken; empty where they can't be, or are not."""
 
     @property
     def layers(self) -> int:
@@ -64,6 +66,11 @@ class DepthLayout:
     @property
     def target_names(self) -> tuple[str, ...]:
         return (*self.layer_names, "output")
+
+    @property
+    def origin_names(self) -> tuple[str, ...]:
+        """Where a part of a read comes from: the embedding, a sublayer's output, or the design's own biases."""
+        return ("embedding", *self.layer_names, "constant")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -124,6 +131,14 @@ def reachable(quantity: Quantity, layout: DepthLayout) -> Mask:
             everything = range(len(layout.source_names))
             return tuple(
                 tuple((column in columns,) * heads for column in everything) for columns in layout.sources
+            )
+        case "mixing":
+            return layout.mixing
+        case "mixing_origin":
+            # Target l reads the embedding, the sublayers before it and the constant.
+            return tuple(
+                tuple(taken and (origin < target or origin == layers + 1) for origin in range(layers + 2))
+                for target, taken in enumerate(layout.mixing, start=1)
             )
         case "block":
             return (True,) * layout.outer_blocks

@@ -19,6 +19,7 @@ from depthscope.recording.interface_matrices import InterfaceMatrices
 from depthscope.recording.merge import Visit
 from depthscope.recording.positions import fits, over_tokens
 from depthscope.recording.precision import full_precision
+from depthscope.recording.replaying import Replayed
 
 
 class Generation:
@@ -74,12 +75,13 @@ class Generation:
         """Gradients that were asked for and never came."""
         return max(self.expected - self.fired, 0 if self.fired else self.postponed)
 
-    def see(self, tensor: Tensor) -> Activation:
-        """Return a tensor [..., d] of this forward with the positions that count."""
-        if self.mask is None:
+    def see(self, tensor: Tensor, mask: Tensor | None = None) -> Activation:
+        """Return a tensor [..., d] of this forward with the positions that count; `mask` where it is of a part only."""
+        mask = self.mask if mask is None else mask
+        if mask is None:
             return Activation(tensor)
         if tensor.shape not in self._counts:
-            counted = over_tokens(self.mask, tensor)
+            counted = over_tokens(mask, tensor)
             assert counted is not None
             self._counts[tensor.shape] = counted, counted.sum()
         return Activation(tensor, counted=self._counts[tensor.shape][0])
@@ -311,6 +313,24 @@ class Observer:
         }
         self._visit(self._site("mixer", target - 1), parts, measured="read")
 
+    def see_replay(self, replayed: Replayed) -> None:
+        """Look at what the reads of a replayed sample are made of."""
+        measured, origins = replayed.measured, len(self.axis.sublayers) + 2
+        self.low_precision |= measured.low_precision
+        for row in measured.rows:
+            read = self.generations[-1].see(row.read, replayed.mask)
+            tolerance = torch.full((1, 1), measured.tolerance, device=row.gap.device)
+            parts = {
+                "read": read,
+                "gap": Activation(row.gap),
+                "share": Activation(row.share),
+                "coefficient": Activation(row.coefficient),
+                "parallel": Activation(row.parallel),
+                "tolerance": Activation(tolerance),
+            }
+            columns = (*range(row.target + 1), origins - 1)
+            self._visit(self._site("replay", row.target, columns), parts, measured="read")
+
     def see_outer(self, block: int, role: str, seen: Activation, tensor: Tensor) -> None:
         """Collect what belongs to one boundary; the boundary comes after its carry, read and write."""
         if "slow" not in self.streams:
@@ -382,18 +402,19 @@ class Observer:
     def _fresh(self, layer: int) -> str | None:
         return self.axis.sublayers[layer - 1].fresh
 
-    def _site(self, kind: SiteKind, position: int) -> Site:
+    def _site(self, kind: SiteKind, position: int, columns: tuple[int, ...] = ()) -> Site:
         key = (kind, position)
         if key not in self._sites:
             fresh = kind == "write" and self._fresh(position + 1) == "state"
-            mixer = self._mixers[position + 1] if kind == "mixer" else None
+            if kind == "mixer":
+                columns = self._mixers[position + 1].sources
             streams = self._streams if kind in ("state", "stream_mixing", "stream_product") else 0
             self._sites[key] = Site(
                 kind=kind,
                 position=position,
                 fresh=fresh,
-                columns=mixer.sources if mixer else (),
-                heads=mixer.heads if mixer else 1,
+                columns=columns,
+                heads=self._mixers[position + 1].heads if kind == "mixer" else 1,
                 streams=streams,
             )
         return self._sites[key]

@@ -18,6 +18,8 @@ _ABSENT = {
     "target_of_two": "the model has no depth mixer whose weights sum to 1",
     "source": "the model has no depth mixer",
     "source_head": "the model has no depth mixer with several heads",
+    "mixing": "the residual network of this model is not replayed",
+    "mixing_origin": "the residual network of this model is not replayed",
     "block": "the model has no wide outer state",
     "block_side": "the model has no wide outer state",
     "block_interface": "the model has no wide outer state",
@@ -50,9 +52,10 @@ def _any(mask: Mask) -> bool:
 def _sizes(layout: DepthLayout) -> dict[str, int]:
     return {
         "layer": layout.layers,
-        "target": len(layout.sources),
+        "target": len(layout.sources) or len(layout.mixing),
         "source": len(layout.source_names),
         "head": layout.heads,
+        "origin": len(layout.origin_names),
         "block": layout.outer_blocks,
         "side": 2,
         "interface": 3,

@@ -30,6 +30,7 @@ def stream_coordinates(layout: DepthLayout, dims: Iterable[str]) -> list[Coordin
         ],
         "source": [Coordinate(name="source_name", dim="source", values=layout.source_names)],
         "head": [Coordinate(name="head", dim="head", values=range(1, layout.heads + 1))],
+        "origin": [Coordinate(name="origin_name", dim="origin", values=layout.origin_names)],
         "block": [Coordinate(name="block", dim="block", values=range(1, layout.outer_blocks + 1))],
         "later_block": [
             Coordinate(name="later_block", dim="later_block", values=range(1, layout.outer_blocks + 1))

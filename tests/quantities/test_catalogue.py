@@ -11,7 +11,7 @@ import pytest
 
 from depthscope.quantities import QUANTITIES, DepthLayout, quantity, reachable
 
-DIMS = {"layer", "target", "source", "block", "later_block", "side", "interface", "channel"}
+DIMS = {"layer", "target", "source", "origin", "block", "later_block", "side", "interface", "channel"}
 DIMS |= {"head", "stream", "stream_out", "stream_in"}
 ROOT = Path(__file__).parents[2]
 
@@ -77,6 +77,19 @@ def test_reach_of_a_wide_state_by_hand() -> None:
 def test_a_run_of_an_older_version_has_none_of_what_came_later() -> None:
     for name in ("stream_energy", "gain_forward", "sinkhorn_residue", "output_rms", "state_prenorm_rms"):
         assert not any(np.ravel(reachable(quantity(name), LAYOUT))), name
+
+
+def test_reach_of_mixing_by_hand() -> None:
+    replayed = replace(LAYOUT, mixing=(True, True, False, True))
+    assert replayed.origin_names == ("embedding", "1 attention", "2 MLP", "3 attention", "constant")
+    assert reachable(quantity("mixing_contribution"), replayed) == (
+        (True, False, False, False, True),
+        (True, True, False, False, True),
+        (False,) * 5,
+        (True,) * 5,
+    )
+    assert reachable(quantity("mixing_cancellation"), replayed) == (True, True, False, True)
+    assert reachable(quantity("mixing_contribution"), LAYOUT) == ()
 
 
 def test_a_layout_travels_through_json() -> None:
