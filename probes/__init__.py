@@ -5,6 +5,7 @@ from depthscope.probes.depth_attention import DepthAttention
 from depthscope.probes.fresh_share import FreshShare
 from depthscope.probes.gradient import Gradient
 from depthscope.probes.magnitude import Magnitude
+from depthscope.probes.mixing import Mixing
 from depthscope.probes.outer_state import OuterState
 from depthscope.probes.parameter_gradient import SCALE, ParameterGradient, l2_norms
 from depthscope.probes.probe import (
@@ -33,6 +34,7 @@ __all__ = [
     "Magnitude",
     "Merge",
     "MixCheck",
+    "Mixing",
     "OuterState",
     "ParameterGradient",
     "Probe",

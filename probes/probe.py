@@ -27,6 +27,7 @@ SiteKind = Literal[
     "write_gradient",
     "read_gradient",
     "mixer",
+    "replay",
     "query",
     "outer_block",
     "outer_direct",
@@ -45,7 +46,7 @@ class Site:
     fresh: bool = False
     """At a write: the next read is the state that this write makes."""
     columns: tuple[int, ...] = ()
-    """At a mixer: the column on the source axis of each source, in order."""
+    """At a mixer: the column on the source axis of each source, in order; at a replay, that on the origin axis."""
 
 
 @dataclass(frozen=True, kw_only=True)

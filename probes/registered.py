@@ -12,7 +12,7 @@ from depthscope.quantities import QUANTITIES, Quantity
 GROUP = "depthscope.probes"
 """Entry points that name a probe, a list of probes, or a function that returns either."""
 _PARTS = ("name", "stream", "sites", "quantities", "merges", "moments", "finish")
-_DIMS = ("layer", "target", "source", "block", "side", "interface", "channel")
+_DIMS = ("layer", "target", "source", "origin", "block", "side", "interface", "channel")
 
 
 def registered_probes() -> tuple[Probe, ...]:

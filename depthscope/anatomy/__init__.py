@@ -8,7 +8,7 @@ from depthscope.anatomy.groups import REST, parameter_groups, tied_parameters
 from depthscope.anatomy.layout import layout_of
 from depthscope.anatomy.ports import floating, follow, port_value, replaced
 from depthscope.anatomy.untouched import untouched
-from depthscope.anatomy.wrappers import is_sharded, unwrap
+from depthscope.anatomy.wrappers import holds_shards, is_sharded, unwrap
 
 __all__ = [
     "REST",
@@ -19,6 +19,7 @@ __all__ = [
     "call_arguments",
     "floating",
     "follow",
+    "holds_shards",
     "inspect_model",
     "is_sharded",
     "layout_of",

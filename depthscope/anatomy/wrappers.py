@@ -43,3 +43,11 @@ def is_sharded(value: object) -> bool:
     # Not imported for the test: whoever has a DTensor has loaded its module.
     module = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(value, module.DTensor)
+
+
+def holds_shards(model: nn.Module) -> bool:
+    """Whether any parameter of `model` is spread over ranks, by DTensors or by FullyShardedDataParallel."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    if fsdp is not None and any(isinstance(m, fsdp.FullyShardedDataParallel) for m in model.modules()):
+        return True
+    return any(is_sharded(parameter) for parameter in model.parameters())

@@ -59,6 +59,8 @@ class Sublayer:
     made: Port | None = None
     """Where h_l comes from with all its uses still ahead, for its gradient in compiled code. None: it is the sum that
     the sublayer before it made (`fresh` is "state"), a mixer's output, a block's read or the embedding."""
+    output: Port | None = None
+    """Where o_l comes out of the sublayer, before the design scales, gates or norms it; None: where f_l passes."""
 
 
 @dataclass(frozen=True, kw_only=True)

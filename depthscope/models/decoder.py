@@ -95,6 +95,7 @@ class Decoder(nn.Module):
             residual_block=residual.residual_block(layer),
             read=residual.read_port(layer),
             write=residual.write_port(layer),
+            output=Port(module=f"layers.{layer}.sublayer", side="output"),
             state=residual.state_port(layer),
             additive=residual.additive(layer),
             summed=residual.summed(layer),

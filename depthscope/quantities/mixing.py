@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from depthscope.quantities.quantity import Quantity
-from depthscope.quantities.words import OURS
-
-SAMPLE = "a sample of tokens, its size in sample_tokens"
+from depthscope.quantities.words import OURS, SAMPLE
 
 
 def mixing() -> tuple[Quantity, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from depthscope.quantities.words import TOKEN_MASK, TOKENS
+from depthscope.quantities.words import SAMPLE, SAMPLE_TOKENS, TOKEN_MASK, TOKENS
 
 Stream = Literal["fast", "slow"]
 Reach = Literal[
@@ -72,5 +72,6 @@ class Quantity:
             "when": self.when,
             "comment": self.note,
             "token_mask": TOKEN_MASK if TOKENS in self.reduction or self.derived else "",
+            "sample_tokens": SAMPLE_TOKENS if SAMPLE in self.reduction else "",
         }
         return {key: text for key, text in texts.items() if text}

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from depthscope.probes import Array, ParameterGradient, Probe, Row, definitions_of
+from depthscope.mixing import CHECKED
+from depthscope.probes import Array, Mixing, ParameterGradient, Probe, Row, definitions_of
 from depthscope.quantities import QUANTITIES, DepthLayout
 from depthscope.recording.identities import mix_gap, write_gap
 from depthscope.recording.merge import MergePlan, by_probe, positions_of
@@ -43,15 +44,20 @@ class Assembler:
         gather: Callable[[MergedRow], MergedRow | None] = lambda row: row,
         probe_shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
         masked: Callable[[int], None] = lambda step: None,
+        refuse_mixing: Callable[[str], None] = lambda reason: None,
+        sampled: Callable[[int], None] = lambda tokens: None,
     ) -> None:
         """`shapes` holds the quantities of the store, with the shape of one row of each.
 
         `probe_shapes` are those of a probe batch's stream. `gather` makes of this rank's row that of all ranks; None
-        on a rank that gives its row away. `masked` is told of the first step in which positions were left out.
+        on a rank that gives its row away. `masked` is told of the first step in which positions were left out,
+        `refuse_mixing` why there is no mixing, `sampled` once how many tokens it was taken of.
         """
         self.probes, self.layout, self.shapes, self.sink = tuple(probes), layout, shapes, sink
         self._withdraw, self._sites, self._gather = withdraw, sites, gather
         self._masked: Callable[[int], None] | None = masked
+        self._refuse_mixing, self._incomplete = refuse_mixing, False
+        self._sampled: Callable[[int], None] | None = sampled
         self.probe_shapes = probe_shapes
         self._known = definitions_of(probes)
         self.present: set[str] = set()
@@ -92,6 +98,9 @@ class Assembler:
             if not of_batch:
                 self._sites.saw(packet.stream_rows, row.tokens)
             values = self._finish(row)
+        if "mixing_contribution" in values and self._sampled is not None and not of_batch:
+            self._sampled(int(max(held["replay"].max() for held in row.tokens if "replay" in held)))
+            self._sampled = None
         if of_batch:
             self._write_probe(packet.step, values)
             return
@@ -144,6 +153,7 @@ class Assembler:
             added, mixed = write_gap(sums, self.layout), mix_gap(sums)
         self._check("layer", added, tolerance, "read + write does not give the state")
         self._check("target", mixed, tolerance, "the mixed sources do not give the read")
+        self._check_mixing(values)
         for held in tokens:
             if "write" in held and held.get("embedding", np.zeros(1))[0]:
                 self.calls = held["write"] / held["embedding"]
@@ -193,9 +203,23 @@ class Assembler:
             self._sites.withdraw(axis, int(position), what)
             self._withdraw(f"{axis} {position + 1} ({name})", reason)
 
+    def _check_mixing(self, values: dict[str, Any]) -> None:
+        """Take out the mixing from the first replay on that does not add up."""
+        gap, tolerance = values.pop("mixing_gap", None), values.pop("mixing_tolerance", None)
+        if gap is not None and tolerance is not None and (gap > tolerance).any() and not self._incomplete:
+            self._incomplete = True
+            worst = int(np.nanargmax(gap))
+            name = self.layout.target_names[worst]
+            self._refuse_mixing(
+                f"{CHECKED}: relative gap {gap[worst]:.2g} at {name}, tolerance {tolerance[worst]:g}"
+            )
+        if self._incomplete:
+            for name in Mixing.quantities:
+                values.pop(name, None)
+
     def _kept(self, name: str, value: Array) -> Array:
         dims = self._known[name].dims if name in self._known else ("target",)  # single tokens' maps
-        axis = dims[0] if dims else ""
+        axis = "" if name in Mixing.quantities else dims[0] if dims else ""
         withdrawn = self._withdrawn.get(axis)
         if withdrawn is None or not withdrawn.any() or name in ("param_grad_norm", "mixer_grad_norm"):
             return value

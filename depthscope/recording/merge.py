@@ -65,7 +65,7 @@ class MergePlan:
                     key, numbers = (visit.probe, name), max(1, size)
                     over_sources = bool(size) and size == len(site.columns)
                     columns = np.array(site.columns if over_sources else range(numbers))
-                    extent = len(layout.source_names) if over_sources else numbers
+                    extent = _extent(site.kind, layout) if over_sources else numbers
                     positions = positions_of(site.kind, layout)
                     shapes[key] = (positions, extent) if size else (positions,)
                     kinds[key] = site.kind
@@ -125,10 +125,17 @@ def _nowhere() -> Array:
     return np.full(1, np.nan)
 
 
+def _extent(kind: str, layout: DepthLayout) -> int:
+    """Number of entries on the axis that the columns of a site lie on."""
+    return len(layout.origin_names if kind == "replay" else layout.source_names)
+
+
 def positions_of(kind: str, layout: DepthLayout) -> int:
     """Number of entries on the axis of a site kind."""
     if kind in ("mixer", "query"):
         return len(layout.sources)
+    if kind == "replay":
+        return len(layout.mixing)
     if kind in ("outer_block", "gates"):
         return layout.outer_blocks
     if kind in ("embedding", "final_read", "outer_direct", "parameters"):

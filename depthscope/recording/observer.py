@@ -16,6 +16,7 @@ from depthscope.recording.arming import Arming
 from depthscope.recording.graph_places import Place, place_of
 from depthscope.recording.merge import Visit
 from depthscope.recording.positions import fits, over_tokens
+from depthscope.recording.replaying import Replayed
 
 
 class Generation:
@@ -71,12 +72,13 @@ class Generation:
         """Gradients that were asked for and never came."""
         return max(self.expected - self.fired, 0 if self.fired else self.postponed)
 
-    def see(self, tensor: Tensor) -> Activation:
-        """Return a tensor [..., d] of this forward with the positions that count."""
-        if self.mask is None:
+    def see(self, tensor: Tensor, mask: Tensor | None = None) -> Activation:
+        """Return a tensor [..., d] of this forward with the positions that count; `mask` where it is of a part only."""
+        mask = self.mask if mask is None else mask
+        if mask is None:
             return Activation(tensor)
         if tensor.shape not in self._counts:
-            counted = over_tokens(self.mask, tensor)
+            counted = over_tokens(mask, tensor)
             assert counted is not None
             self._counts[tensor.shape] = counted, counted.sum()
         return Activation(tensor, counted=self._counts[tensor.shape][0])
@@ -279,6 +281,24 @@ class Observer:
         parts |= {f"source {place}": Activation(source) for place, source in enumerate(sources)}
         self._visit(self._site("mixer", target - 1), parts, measured="read")
 
+    def see_replay(self, replayed: Replayed) -> None:
+        """Look at what the reads of a replayed sample are made of."""
+        measured, origins = replayed.measured, len(self.axis.sublayers) + 2
+        self.low_precision |= measured.low_precision
+        for row in measured.rows:
+            read = self.generations[-1].see(row.read, replayed.mask)
+            tolerance = torch.full((1, 1), measured.tolerance, device=row.gap.device)
+            parts = {
+                "read": read,
+                "gap": Activation(row.gap),
+                "share": Activation(row.share),
+                "coefficient": Activation(row.coefficient),
+                "parallel": Activation(row.parallel),
+                "tolerance": Activation(tolerance),
+            }
+            columns = (*range(row.target + 1), origins - 1)
+            self._visit(self._site("replay", row.target, columns), parts, measured="read")
+
     def see_outer(self, block: int, role: str, seen: Activation, tensor: Tensor) -> None:
         """Collect what belongs to one boundary; the boundary comes after its carry, read and write."""
         if "slow" not in self.streams:
@@ -338,11 +358,12 @@ class Observer:
     def _fresh(self, layer: int) -> str | None:
         return self.axis.sublayers[layer - 1].fresh
 
-    def _site(self, kind: SiteKind, position: int) -> Site:
+    def _site(self, kind: SiteKind, position: int, columns: tuple[int, ...] = ()) -> Site:
         key = (kind, position)
         if key not in self._sites:
             fresh = kind == "write" and self._fresh(position + 1) == "state"
-            columns = self._mixers[position + 1].sources if kind == "mixer" else ()
+            if kind == "mixer":
+                columns = self._mixers[position + 1].sources
             self._sites[key] = Site(kind=kind, position=position, fresh=fresh, columns=columns)
         return self._sites[key]
 

@@ -8,9 +8,11 @@ from typing import Any
 from torch import nn
 
 from depthscope.anatomy import AnatomyError, call_arguments, untouched
+from depthscope.mixing import MixingError, sample
 from depthscope.probes import Probe, TokenMaps
 from depthscope.quantities import DepthLayout
 from depthscope.recording.observer import Generation, Observer
+from depthscope.recording.replaying import Replay
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.shards import reshard
 from depthscope.recording.values import token_positions
@@ -74,18 +76,31 @@ class ProbeBatch:
         """Whether the step is due and the batch has not run in it."""
         return self._step != step and self.schedule.due(step)
 
-    def take(self, step: int, observer: Observer | None) -> None:
+    def take(self, step: int, observer: Observer | None, replay: Replay) -> None:
         """Run the batch before the update of `step` and hold what it shows; without `observer`, only run it.
 
         Every rank runs it, since a sharded forward needs all of them; the one that writes observes.
         """
         self._step = step
+        replayed = replay.take(self._args, self._kwargs, None)
         if observer is None:
             self._run()
             return
         with observer.aside(frozenset({"fast", "slow", PROBE})) as generation:
             self._run()
+            if replayed is not None:
+                observer.see_replay(replayed)
         self.held = generation
+
+    def sampled(self, array: ArraySpec) -> dict[str, int]:
+        """Return, for an array of a sample of the batch, how many tokens that is."""
+        if "sample_tokens" not in array.attributes:
+            return {}
+        try:
+            sequences, positions = sample(self._args, self._kwargs)[2]
+        except MixingError:
+            return {}  # the first replay says why there is none
+        return {"sample_tokens": sequences * positions}
 
     def hand_over(self) -> Generation | None:
         """Return what is held, and hold nothing."""
@@ -112,10 +127,13 @@ def token_maps(layout: DepthLayout, positions: int) -> tuple[Probe, ...]:
 
 
 def probe_stream(
-    streams: Sequence[StreamSpec], probes: Sequence[Probe], maps: Sequence[Probe], every: int, positions: int
+    streams: Sequence[StreamSpec],
+    probes: Sequence[Probe],
+    maps: Sequence[Probe],
+    batch: ProbeBatch,
 ) -> StreamSpec:
     """Return the stream of the batch: what a forward shows of the arrays of the other streams, and the token maps."""
-    noted: Mapping[str, Any] = {"batch": "probe", "mode": "evaluation", "batch_tokens": positions}
+    noted: Mapping[str, Any] = {"batch": "probe", "mode": "evaluation", "batch_tokens": batch.positions}
     shown = shown_by_forward(probes)
     arrays = [
         ArraySpec(
@@ -123,7 +141,7 @@ def probe_stream(
             dims=array.dims,
             shape=array.shape,
             dtype=array.dtype,
-            attributes={**array.attributes, **noted},
+            attributes={**array.attributes, **noted, **batch.sampled(array)},
             mantissa_bits=array.mantissa_bits,
         )
         for stream in streams
@@ -145,7 +163,7 @@ def probe_stream(
             for name, (meaning, formula) in _BY_TOKEN.items()
         ]
         coordinates = (Coordinate(name="token", dim="token", values=range(probe.tokens)),)
-    return StreamSpec(name=PROBE, arrays=tuple(arrays), coordinates=coordinates, every=every)
+    return StreamSpec(name=PROBE, arrays=tuple(arrays), coordinates=coordinates, every=batch.schedule.every)
 
 
 def shown_by_forward(probes: Sequence[Probe]) -> set[str]:

@@ -41,6 +41,7 @@ from depthscope.recording.optimizers import OptimizerReader
 from depthscope.recording.positions import checked_mask
 from depthscope.recording.probe_batch import PROBE, ProbeBatch
 from depthscope.recording.ranks import agreed, meet, several_ranks
+from depthscope.recording.replaying import COMPILED_WHOLE, Replayed
 from depthscope.recording.report import Report
 from depthscope.recording.root_hooks import attach_root
 from depthscope.recording.schedule import Schedule, schedules
@@ -431,6 +432,7 @@ class Recorder:
             self._open_session()
             self._arm()
         self._run_probe()
+        replayed = self._replay(args, kwargs)
         self._arming.mask, self._forward_took_mask = self._mask, True
         positions = token_positions(args, kwargs) if self._mask is None else self._mask.sum()
         self._clock.saw_forward(positions)
@@ -438,6 +440,8 @@ class Recorder:
         if self._session is not None and self._session.observer.streams:
             self._session.follow_device()
             self._session.observer.begin_forward(positions)
+            if replayed is not None:
+                self._session.observer.see_replay(replayed)
             self._arming.gate.fill_(1.0)
 
     def _end_forward(self) -> None:
@@ -454,7 +458,15 @@ class Recorder:
         session, probe = self._session, self._probe
         if probe is None or session is None or self._failure or not probe.wanted(self._clock.next):
             return
-        probe.take(self._clock.next, session.observer if session.link.sending is None else None)
+        observer = session.observer if session.link.sending is None else None
+        probe.take(self._clock.next, observer, session.replay)
+
+    def _replay(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Replayed | None:
+        """Replay a sample of the first forward of a step in which the slow stream is due."""
+        session = self._session
+        if session is None or "slow" not in session.observer.streams or session.observer.generations:
+            return None
+        return session.replay.take(args, kwargs, self._mask)
 
     def _read_gradients(self, gradients: Mapping[str, Tensor], scale: Tensor | None) -> None:
         if not self._inert and self._optimizers.optimizers and not self._optimizers.closure:
@@ -499,6 +511,8 @@ class Recorder:
                 elif (shown := self._probe.hand_over()) is not None:
                     session.submit_probe(label, shown, self._probe.positions)
             if session.observer.streams:
+                if unseen and "slow" in session.observer.streams and self._probe is None:
+                    session.replay.refuse(COMPILED_WHOLE)
                 if not self._optimizers.optimizers:
                     self._read_gradients(self._optimizers.gradients(), None)
                 generations = session.observer.take(last_only=self._optimizers.closure)

@@ -6,7 +6,7 @@ import atexit
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +24,7 @@ from depthscope.probes import (
     Gradient,
     Magnitude,
     MixCheck,
+    Mixing,
     OuterState,
     ParameterGradient,
     Probe,
@@ -46,6 +47,7 @@ from depthscope.recording.packet import Packet
 from depthscope.recording.probe_batch import PROBE, ProbeBatch, probe_stream, token_maps
 from depthscope.recording.rank_link import RankLink
 from depthscope.recording.ranks import Ranks, agreed
+from depthscope.recording.replaying import Replay
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
 from depthscope.recording.shards import local_parameters, stored_parameters
@@ -84,6 +86,7 @@ NEEDS = {
     "loss_scale": _NO_SCALER,
     "skipped": _NO_SCALER,
     "query_norm": "no depth mixer has a query",
+    "mixing_coefficient": "no contribution is parallel to its origin: matrices or gains for each feature lie between",
     "learning_rate": "no step of an optimizer was seen",
     "peak_memory": "no CUDA device is in use",
     "tokens": "the module that the loop calls is compiled, so its positions are not counted: use step(tokens=...)",
@@ -119,7 +122,7 @@ def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
         for group, members in parameter_groups(axis, model).items()
     }
     gradients = ParameterGradient(parameters=names, groups=groups)
-    own = (Magnitude(), FreshShare(), Gradient(), gradients, DepthAttention(), OuterState())
+    own = (Magnitude(), FreshShare(), Gradient(), gradients, DepthAttention(), Mixing(), OuterState())
     return checked_probes((*own, *registered_probes()))
 
 
@@ -144,8 +147,9 @@ class Session:
                 found = "; ".join(anatomy.notes) or "no forward was seen"
                 raise AnatomyError(f"no sublayer of the model can be recorded: {found}")
             self.anatomy, self.axis = anatomy, axis
-            self.layout: DepthLayout = layout_of(axis, model)
             shown = default_probes(axis, model) if probes is None else tuple(probes)
+            self.replay = Replay(anatomy, model, shown, self._no_replay)
+            self.layout: DepthLayout = replace(layout_of(axis, model), mixing=self.replay.targets)
             maps = () if probe_batch is None else token_maps(self.layout, probe_batch.positions)
             checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck(), *maps)
             parameters = local_parameters(model)
@@ -159,6 +163,7 @@ class Session:
         self.every = every
         self._config = jsonable(description.config)
         self.missing = absent(shown, self.layout)
+        self.missing |= {name: self.replay.refused for name in self.missing.keys() & {*Mixing.quantities}}
         self._misfits = False
         """A mask kept places from being seen, which says more than that they were not."""
         self.error: Exception | None = None
@@ -176,7 +181,7 @@ class Session:
         shapes = {array.name: array.shape for spec in specs for array in spec.arrays}
         probe_shapes: dict[str, tuple[int, ...]] = {}
         if probe_batch is not None:
-            spec = probe_stream(specs, shown, maps, probe_batch.schedule.every, probe_batch.positions)
+            spec = probe_stream(specs, shown, maps, probe_batch)
             probe_shapes = {array.name: array.shape for array in spec.arrays}
             specs.append(spec)
         self.recorded = tuple(shapes)
@@ -207,6 +212,8 @@ class Session:
             self.link.gather,
             probe_shapes,
             self._say_masked,
+            self.replay.refuse,
+            lambda tokens: self.writer.annotate("sample_tokens", tokens),
         )
         self.handover = Handover(self._consume, description.name, self.link.part)
         self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard, plan.roles)
@@ -382,6 +389,9 @@ class Session:
 
     def _say_masked(self, step: int) -> None:
         self.writer.annotate("token_mask", MASKED.format(step=step))
+
+    def _no_replay(self, reason: str) -> None:
+        self._say_missing({name: reason for name in Mixing.quantities})
 
     def _note_misfits(self) -> None:
         """Say where a mask was given whose positions are not those of the tensors."""

@@ -256,7 +256,8 @@ def kind_of(quantity: Quantity) -> str:
             return "read"
         return "state" if quantity.reach == "state" else "write"
     if axis == "target":
-        return "mixer"
+        # What a replay gives passes no site.
+        return "" if quantity.reach.startswith("mixing") else "mixer"
     if axis == "block" or quantity.reach == "has_outer":
         return "outer state" if axis == "block" else ""
     return {"embedding": "embedding", "final_read": "final read"}.get(quantity.reach, "")

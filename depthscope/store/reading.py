@@ -90,8 +90,9 @@ def read(
     pick = _selection(array, layers)
     coordinates = _coordinates(follower, snapshot, array, pick)
     name, attributes, layout = array.name, dict(array.attributes), follower.record.layout
-    if "token_mask" in attributes and "token_mask" in snapshot.commit.notes:
-        attributes["token_mask"] = str(snapshot.commit.notes["token_mask"])
+    for told in ("token_mask", "sample_tokens"):
+        if isinstance(attributes.get(told), str) and told in snapshot.commit.notes:
+            attributes[told] = snapshot.commit.notes[told]
     if columns is None:
         values = _values(snapshot, array, low, high, pick, layout)
         coordinates["step"] = ("step", steps)

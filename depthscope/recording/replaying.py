@@ -1,0 +1,76 @@
+"""The replay of a token sample in a due step of the slow stream: what every read is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from depthscope.anatomy import Anatomy
+from depthscope.mixing import Measured, MixingError, measure, no_replay_because, places_of
+from depthscope.probes import Probe
+from depthscope.recording.shards import reshard
+
+COMPILED_WHOLE = (
+    "the module that the loop calls is compiled whole, so no batch is seen to take tokens from: give the recorder "
+    "probe_batch=, whose mixing is probe/mixing_contribution"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """What a replay showed, with the positions of its sample that count."""
+
+    measured: Measured
+    mask: Tensor | None
+    """[sequences, positions] of the sample; None: all."""
+
+
+class Replay:
+    """Replays the residual network of one model; gives up, with the reason, once that fails."""
+
+    def __init__(
+        self, anatomy: Anatomy, model: nn.Module, probes: Sequence[Probe], missing: Callable[[str], None]
+    ) -> None:
+        """`model` is unwrapped: what a wrapper exchanges between ranks is none of a replay's.
+
+        `missing` is told why there will be no replays any more.
+        """
+        self._model, self._missing = model, missing
+        wanted = any("replay" in probe.sites for probe in probes)
+        self.refused = no_replay_because(anatomy, model) if wanted else "no probe looks at a replay"
+        """Why there are none; empty while there are."""
+        self._places = None if self.refused or anatomy.axis is None else places_of(anatomy.axis)
+
+    @property
+    def targets(self) -> tuple[bool, ...]:
+        """For each target, whether its read is seen; empty where nothing is replayed."""
+        return () if self._places is None else tuple(port is not None for port in self._places.targets)
+
+    def take(self, args: Sequence[Any], kwargs: Mapping[str, Any], mask: Tensor | None) -> Replayed | None:
+        """Replay the first tokens of a forward's arguments, which leaves no trace; `mask` is over all of them.
+
+        Nothing of it waits for the device.
+        """
+        if self._places is None:
+            return None
+        try:
+            measured = measure(self._model, self._places, args, kwargs)
+        except MixingError as error:
+            self.refuse(str(error))
+            return None
+        finally:
+            reshard(self._model)
+        if mask is not None and mask.dim() != 2:
+            self.refuse(f"the mask of positions is {tuple(mask.shape)}, not [batch, time]")
+            return None
+        part = None if mask is None else mask[: measured.sequences, : measured.positions]
+        return Replayed(measured=measured, mask=part)
+
+    def refuse(self, reason: str) -> None:
+        """Replay no more, for this reason."""
+        if not self.refused:
+            self.refused, self._places = reason, None
+            self._missing(reason)
