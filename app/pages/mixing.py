@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from dash import html
@@ -73,7 +74,7 @@ MIXING = Page(
     figure=PageFigure(name="mixing", options=lambda ask, runs: vars(options(ask, runs))),
     panels={
         **{
-            name: Panel(title="Mixing", answer=map_answer, keyed=place == 0)
+            name: Panel(title="Mixing", answer=partial(map_answer, keyed=place == 0), keyed=place == 0)
             for place, name in enumerate(MAPS)
         },
         "mixing-row": Panel(title="One read by origin", answer=row_answer, keyed=False),

@@ -43,31 +43,38 @@ _OFF = 0.02
 """How far a row may sum from 1: bfloat16 leaves up to 0.01."""
 
 
-def map_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -> Answer:
-    """Answer for the map of one run; all runs of the ask share the colours and the scale of cancellation."""
+def map_answer(
+    ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int], *, keyed: bool = False
+) -> Answer:
+    """Answer for the map of one run; all runs of the ask share the colours and the scale of cancellation.
+
+    `keyed`: the answer also fills the key, which speaks of all runs.
+    """
     shown = next((run for run in runs if run.id == ask.shown), runs[0])
-    everyone = mixing_data(runs, options(ask, runs))
     quantity = SHARE_QUANTITY[ask.share]
-    if shown.id not in everyone.arrays:
-        alone = replace(everyone, absent={shown.id: everyone.absent[shown.id]})
-        title = shortened(shown.name, 28) if everyone.arrays else "Mixing"
+    asked = options(ask, runs)
+    data = mixing_data([run for run in runs if run is shown or _takes_part(run, ask)], asked)
+    key = _key(ask, runs, list(mixing_data(runs, asked).arrays.values())) if keyed else []
+    if shown.id not in data.arrays:
+        recorded = "mixing_contribution" in shown.quantities
         return Answer(
-            title=title,
-            empty=why_empty(alone, quantity),
+            title=shortened(shown.name, 28) if recorded else "Mixing",
+            empty=why_empty(replace(data, absent={shown.id: data.absent[shown.id]}), quantity),
             definition=definition(quantity),
-            key=_key(ask, runs, everyone),
+            key=key,
         )
-    data = replace(everyone, arrays={shown.id: everyone.arrays[shown.id]}, absent={})
-    limits, top = _scales(ask, runs)
     array = data.arrays[shown.id]
+    alone = replace(data, arrays={shown.id: array}, absent={})
+    limits, top = _scales(ask, runs)
     against = _against(ask, runs)
+    told = [definition(quantity), definition("mixing_cancellation"), _sample(array)]
     return Answer(
         title=shortened(shown.name, 28),
         note=f"{f'minus {against}, ' if against else ''}step {int(array['step'].values):,}",
-        figure=mixing_plotly(data, look=_look(ask, slots), limits=limits, top=top),
+        figure=mixing_plotly(alone, look=_look(ask, slots), limits=limits, top=top),
         warning=", ".join(filter(None, (_crashed(shown), _cancels(array), _incomplete(array)))),
-        definition="\n\n".join([definition(quantity), definition("mixing_cancellation")]),
-        key=_key(ask, runs, everyone),
+        definition="\n\n".join(filter(None, told)),
+        key=key,
     )
 
 
@@ -86,7 +93,7 @@ def row_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) ->
         title=title,
         note=", ".join(filter(None, (ask.share, f"minus {against}" if against else "", _when(data)))),
         figure=mixing_row_plotly(data, look=_look(ask, slots), held=of_newest(_row_range, runs, newest)),
-        absent=reasons_by_name(data),
+        absent=reasons_by_name(_without_baseline(data)),
         definition=definition(quantity),
     )
 
@@ -132,6 +139,11 @@ def row_options(ask: Ask, runs: Sequence[CachedRun]) -> MixingRowOptions:
     return MixingRowOptions(**given, target=ask.entry[0])
 
 
+def _takes_part(run: CachedRun, ask: Ask) -> bool:
+    """Return whether the maps of other runs depend on this one: as their baseline, or as the measure of their step."""
+    return run.id == ask.base and (ask.mixing == "difference" or ask.align != "step")
+
+
 def _scales(ask: Ask, runs: Sequence[CachedRun]) -> tuple[Limits | None, float]:
     """Return the colour range and the end of cancellation of the newest records: they stand while steps move."""
     return of_newest(_ends, runs, replace(options(ask, runs), step=None, align="step"))
@@ -162,9 +174,20 @@ def _against(ask: Ask, runs: Sequence[CachedRun]) -> str:
     return shortened(next((run for run in runs if run.id == ask.base), runs[0]).name, 18)
 
 
+def _without_baseline(data: Labelled) -> Labelled:
+    """Leave the baseline out of those without a line: a difference has none of its own."""
+    baseline = data.attributes["baseline"]
+    return replace(data, absent={run: reason for run, reason in data.absent.items() if run != baseline})
+
+
 def _when(data: Labelled) -> str:
     steps = sorted({int(array["step"].values) for array in data.arrays.values()})
     return f"step {steps[0]:,}" if len(steps) == 1 else f"steps {steps[0]:,} to {steps[-1]:,}"
+
+
+def _sample(array: xr.DataArray) -> str:
+    tokens = array.attrs["sample_tokens"]
+    return f"Tokens in the sample: {tokens}" if isinstance(tokens, int) else ""
 
 
 def _crashed(run: CachedRun) -> str:
@@ -184,8 +207,7 @@ def _incomplete(array: xr.DataArray) -> str:
     return f"incomplete: rows sum to {sums.min():.2f}–{sums.max():.2f}"
 
 
-def _key(ask: Ask, runs: Sequence[CachedRun], data: Labelled) -> list[Any]:
-    arrays = list(data.arrays.values())
+def _key(ask: Ask, runs: Sequence[CachedRun], arrays: Sequence[xr.DataArray]) -> list[Any]:
     if not arrays:
         return []
     limits, _ = _scales(ask, runs)
@@ -202,7 +224,7 @@ def _key(ask: Ask, runs: Sequence[CachedRun], data: Labelled) -> list[Any]:
     said = (
         f"cancels past {CANCELS:g}: there single shares are large terms that cancel"
         if past
-        else f"cancels: sizes of the contributions summed, 1 where none cancel, {CANCELS:g} dashed"
+        else f"cancels: the sizes of a row's shares, summed; 1: none cancel, dashed: {CANCELS:g}"
     )
     bar = html.Span(className="bar-mark")
     return [*parts, html.Span([bar, said], className="key cancels" if past else "key")]

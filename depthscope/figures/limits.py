@@ -62,18 +62,22 @@ def limits_of(
 
 
 def shared_limits(
-    runs: Sequence[npt.NDArray[np.float64]], *, signed: bool, most: float = math.inf
+    runs: Sequence[npt.NDArray[np.float64]],
+    *,
+    signed: bool,
+    percentile: float = _ROBUST[1],
+    most: float = math.inf,
 ) -> Limits | None:
     """Return the common range of shares, one array a run: from 0, or symmetric when `signed`; rounded up to 0.05.
 
-    It ends at `most`, whatever lies beyond.
+    It holds the sizes up to `percentile`, and ends at `most`, whatever lies beyond.
     Robust for each run by itself: the many small shares of a deep run do not clip those of a shallow one.
     """
     finite = [values[np.isfinite(values)] for values in runs]
     values = np.concatenate(finite) if finite else np.empty(0)
     if values.size == 0:
         return None
-    reach = max(float(np.percentile(np.abs(run), _ROBUST[1])) for run in finite if run.size)
+    reach = max(float(np.percentile(np.abs(run), percentile)) for run in finite if run.size)
     unit = 0.05 if reach > 0.05 else 0.005
     high = min(float(np.ceil(reach / unit - 1e-9) * unit) or unit, most)
     low = -high if signed else 0.0

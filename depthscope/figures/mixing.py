@@ -63,7 +63,7 @@ def mixing_data(runs: Sequence[ReadableRun], options: MixingOptions) -> Labelled
     against_run = options.mode == "difference" and options.reference_step is None
 
     def part(run: ReadableRun) -> xr.DataArray:
-        if against_run and baseline is not None and run.id == baseline.id and len(runs) > 1:
+        if against_run and baseline is not None and run.id == baseline.id:
             raise Absent("it is the baseline")
         values, step = _values(run, options, aligned_step(run, baseline, options.step, options.align))
         if options.reference_step is not None and options.mode == "difference":
@@ -92,14 +92,15 @@ def mixing_data(runs: Sequence[ReadableRun], options: MixingOptions) -> Labelled
 
 
 def mixing_limits(arrays: Sequence[xr.DataArray]) -> Limits | None:
-    """Return the common colour range, as `shared_limits`, of contributions -1 to 1 at most.
+    """Return the common colour range, as `shared_limits` without the largest 5 %, of contributions -1 to 1 at most.
 
-    The first read is left out: it is the embedding alone. A contribution beyond 1 is more than the whole read, in a
-    read whose terms cancel: the colours of other runs need not make room for it.
+    The first read is left out: it is the embedding alone, as most of the next few is; their 5 % would else make the
+    many reads behind them pale. A contribution beyond 1 is more than the whole read, in a read whose terms cancel.
+    For coefficients the final read is left out too: it may be a sum over streams.
     """
-    rows = [array.values[array["target"].values > 1].ravel() for array in arrays]
     contributions = all(array.name == SHARE_QUANTITY["contribution"] for array in arrays)
-    return shared_limits(rows, signed=True, most=1.0 if contributions else math.inf)
+    rows = [array.values[1 : None if contributions else -1].ravel() for array in arrays]
+    return shared_limits(rows, signed=True, percentile=95.0, most=1.0 if contributions else math.inf)
 
 
 def cancellation_top(arrays: Sequence[xr.DataArray]) -> float:
@@ -153,7 +154,8 @@ def _of_baseline(run: ReadableRun, baseline: ReadableRun, step: int, options: Mi
 
 def _labelled(run: ReadableRun, values: FloatArray, step: int, options: MixingOptions) -> xr.DataArray:
     layout = run.layout
-    shares = recorded_row(run, "mixing_contribution", step)
+    held = run.read("mixing_contribution", start=step, stop=step + 1)
+    shares = np.asarray(held.values[0], dtype=np.float64)
     taken = np.isfinite(shares).any(axis=1)
     size = (
         recorded_row(run, "mixing_cancellation", step)
@@ -175,5 +177,10 @@ def _labelled(run: ReadableRun, values: FloatArray, step: int, options: MixingOp
         dims=("target", "origin"),
         coords=coordinates,
         name=entry.name,
-        attrs={**entry.attributes(), "mode": options.mode, "design": layout.design},
+        attrs={
+            **entry.attributes(),
+            "mode": options.mode,
+            "design": layout.design,
+            "sample_tokens": held.attrs.get("sample_tokens", ""),
+        },
     )

@@ -21,7 +21,8 @@ class MixingAxes:
 
     def __init__(self, place: int, left: float, width: float, look: Look) -> None:
         names = [numbered("", 3 * place + number) for number in range(3)]
-        self.gutter, self.origins, self.cancellation = (f"x{name}" for name in names)
+        # The map's axis first: plotly drops an axis without traces, as that of the kinds is in a deep run.
+        self.origins, self.cancellation, self.gutter = (f"x{name}" for name in names)
         self.rows = f"y{numbered('', place)}"
         self._left, self._width, self._look = left, width, look
         self._pixels = width * _PLOT_WIDTH[look.host]
@@ -77,7 +78,7 @@ class MixingAxes:
                 range=[array.sizes["target"] - 0.5, -0.5],
                 tickvals=rows,
                 ticktext=labels,
-                anchor="free",  # as that of depth attention: plotly drops an axis without traces
+                anchor="free",
                 position=self.domain(self.gutter)[0],
             ),
         }

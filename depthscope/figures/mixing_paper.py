@@ -163,8 +163,9 @@ def _handles(data: Labelled, sheet: Sheet) -> list[Line2D | Patch]:
     small = [array for array in arrays if array.sizes["target"] <= MOST_DOTS]
     kinds = {str(kind) for array in small for kind in array["target_kind"].values}
     handles: list[Line2D | Patch] = [*kind_handles(sheet, sorted(kinds))]
+    contributions = data.attributes["share"] == "contribution"
     if any(np.isnan(array.values[:, 1:-1]).any() for array in arrays):
-        handles.append(Patch(**unreachable_face(sheet), label="not read"))
+        handles.append(Patch(**unreachable_face(sheet), label="not read" if contributions else "no factor"))
     handles.append(Patch(facecolor=sheet["border-control"], label="cancellation"))
     line: dict[str, Any] = {"color": sheet["text-muted"], "linewidth": 0.6, "linestyle": (0, (3, 2))}
     handles.append(Line2D([], [], label="cancels past 2", **line))

@@ -69,11 +69,7 @@ def mixing_plotly(
 
 def _colours(data: Labelled, limits: Limits | None, look: Look) -> dict[str, Any]:
     ends = {} if limits is None else {"cmin": limits.low, "cmax": limits.high}
-    bar = {
-        "thickness": 10,
-        "outlinewidth": 0,
-        "title": {"text": str(data.attributes["share"]), "side": "right"},
-    }
+    bar = {"thickness": 10, "outlinewidth": 0}
     alone = {"showscale": True, "colorbar": bar} if look.host == "alone" else {"showscale": False}
     return {"colorscale": look.theme.diverging(), **alone, **ends}
 
@@ -95,11 +91,18 @@ def _maps(run: str, array: xr.DataArray, axes: MixingAxes, look: Look) -> list[d
                 "yaxis": axes.rows,
                 "coloraxis": "coloraxis",
                 "hoverongaps": False,
-                "hoverinfo": "none" if look.host == "page" else "x+y+z",
+                **({"hoverinfo": "none"} if look.host == "page" else _hover(array, columns)),
                 "meta": {"run": run, "role": strip, "first": columns.start},
             }
         )
     return found
+
+
+def _hover(array: xr.DataArray, columns: slice) -> dict[str, Any]:
+    """Tell, cell by cell, what reads what."""
+    origins = array["origin_name"].values[columns]
+    told = [[f"{target} reads {origin}" for origin in origins] for target in array["target_name"].values]
+    return {"text": told, "hovertemplate": "<b>%{z:.3g}</b><br>%{text}<extra></extra>"}
 
 
 def _bars(run: str, array: xr.DataArray, axes: MixingAxes, look: Look) -> dict[str, Any]:

@@ -146,10 +146,9 @@ def _panel(panel: Panel, letter: str) -> str:
     if panel.figure == "block-boundaries" and panel.options.show != "folded":
         return f"{head}{_BOUNDARY[panel.options.show]}"
     if panel.figure == "mixing":
-        entry = QUANTITIES[str(data.attributes["quantity"])]
-        return (
-            f"{_sentence(entry.long_name)[:-1]}: «{entry.formula}», {entry.reduction}{_mixing_view(panel)}."
-        )
+        known = QUANTITIES[str(data.attributes["quantity"])]
+        what = f"{_sentence(known.long_name)[:-1]}: «{known.formula}»"
+        return f"{what}, {_sampled(panel, known.reduction)}{_mixing_view(panel)}."
     if panel.figure == "depth-attention":
         return (
             "Weight: «mean_t alpha_{i->l}»; contribution: «mean_t alpha_i <v_i, h_l> / ||h_l||^2»; "
@@ -172,6 +171,13 @@ _BOUNDARY = {
     "same ratio for uncorrelated writes (roots of the sums of their squares).",
     "read": "rms of the first read of a block over that of the last read before it.",
 }
+
+
+def _sampled(panel: Panel, reduction: str) -> str:
+    """Say of how many tokens a sample is, where all runs have the same number."""
+    sizes = {array.attrs["sample_tokens"] for array in panel.data.arrays.values()}
+    size = sizes.pop() if len(sizes) == 1 else ""
+    return f"mean over a sample of {size} tokens" if isinstance(size, int) else reduction
 
 
 def _mixing_view(panel: Panel) -> str:

@@ -85,8 +85,12 @@ def record_origins(
     block: int = 0,
     steps: Sequence[int] = STEPS,
     name: str | None = None,
+    undefined: bool = False,
 ) -> Path:
-    """Write a finished run with mixing; HiRes has no coefficients, and says why."""
+    """Write a finished run with mixing; HiRes has no coefficients, and says why.
+
+    `undefined`: coefficients are recorded, and none of them is defined.
+    """
     layout = origin_outline(design, layers, block)
     shape = (layers + 1, layers + 2)
     maps = ["mixing_contribution", *(["mixing_coefficient"] if design != "hires" else [])]
@@ -127,5 +131,7 @@ def record_origins(
             row = rows(step, layers)
             assert writer.append("fast", step, {key: row[key] for key in ("state_logrms", "loss", "tokens")})
             held = mixing_row(design, step, layers)
+            if undefined:
+                held["mixing_coefficient"][:] = np.nan
             assert writer.append("slow", step, {key: held[key] for key in (*maps, "mixing_cancellation")})
     return path
