@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from depthscope.analysis import Finding, findings
     from depthscope.anatomy import Anatomy, inspect_model
     from depthscope.figures import figure, list_figures
+    from depthscope.mixing import measure_mixing
     from depthscope.recording import Recorder, Schedule
     from depthscope.report import export
     from depthscope.store import Run, find_runs
@@ -30,6 +31,7 @@ _HOMES = {
     "findings": ("analysis", "findings"),
     "inspect_model": ("anatomy", "inspect_model"),
     "list_figures": ("figures", "list_figures"),
+    "measure_mixing": ("mixing", "measure_mixing"),
     "open": ("store", "open_run"),
 }
 
@@ -47,6 +49,7 @@ __all__ = [
     "findings",
     "inspect_model",
     "list_figures",
+    "measure_mixing",
     "open",
 ]
 

@@ -34,12 +34,12 @@ class Mixing:
     )
     merges: ClassVar[Mapping[str, Merge]] = MappingProxyType(
         {
-            "share": "sum",
-            "coefficient": "sum",
-            "parallel": "min",
-            "gap_square": "sum",
-            "read_square": "sum",
-            "tolerance": "max",
+            "mixing_share": "sum",
+            "mixing_factor": "sum",
+            "mixing_parallel": "min",
+            "mixing_gap_square": "sum",
+            "mixing_read_square": "sum",
+            "mixing_tolerance": "max",
         }
     )
 
@@ -50,21 +50,21 @@ class Mixing:
         if read.counted is not None:
             parallel = torch.where(read.counted, parallel, 1)
         return {
-            "share": sum_over_tokens(seen["share"].tensor, read.counted),
-            "coefficient": sum_over_tokens(seen["coefficient"].tensor, read.counted),
-            "parallel": parallel.amin(-1),
-            "tolerance": seen["tolerance"].tensor.reshape(()),
-        } | totals({"gap_square": gap.square, "read_square": read.square}, read.counted)
+            "mixing_share": sum_over_tokens(seen["share"].tensor, read.counted),
+            "mixing_factor": sum_over_tokens(seen["coefficient"].tensor, read.counted),
+            "mixing_parallel": parallel.amin(-1),
+            "mixing_tolerance": seen["tolerance"].tensor.reshape(()),
+        } | totals({"mixing_gap_square": gap.square, "mixing_read_square": read.square}, read.counted)
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         tokens = row.tokens["replay"][:, None]
-        contribution = merged["share"] / tokens
-        coefficient = np.where(merged["parallel"] > 0, merged["coefficient"] / tokens, np.nan)
+        contribution = merged["mixing_share"] / tokens
+        coefficient = np.where(merged["mixing_parallel"] > 0, merged["mixing_factor"] / tokens, np.nan)
         known = ~np.isnan(contribution).all(axis=1)
         return {
             "mixing_contribution": contribution,
             "mixing_coefficient": coefficient,
             "mixing_cancellation": np.where(known, np.nansum(np.abs(contribution), axis=1), np.nan),
-            "mixing_gap": np.sqrt(merged["gap_square"] / merged["read_square"]),
-            "mixing_tolerance": merged["tolerance"],
+            "mixing_gap": np.sqrt(merged["mixing_gap_square"] / merged["mixing_read_square"]),
+            "mixing_tolerance": merged["mixing_tolerance"],
         }

@@ -25,6 +25,7 @@ def test_the_public_names_are_these() -> None:
         "findings",
         "inspect_model",
         "list_figures",
+        "measure_mixing",
         "open",
     ]
     assert all(getattr(depthscope, name) is not None for name in depthscope.__all__)

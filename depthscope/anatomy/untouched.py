@@ -97,7 +97,13 @@ def _eager(model: nn.Module) -> Any:
 def _restore_buffer(module: nn.Module, name: str, buffer: Tensor | None, saved: Tensor | None) -> None:
     if module._buffers.get(name) is not buffer:
         module._buffers[name] = buffer
-    if buffer is not None and saved is not None and not _same_bits(buffer, saved):
+    if buffer is None or saved is None:
+        return
+    if buffer.device.type != "cpu" and buffer.is_contiguous():
+        # Whether it changed would have to be waited for. Written through `data`, it counts as no change: a backward
+        # that is under way may hold it.
+        buffer.data.copy_(saved)
+    elif not _same_bits(buffer, saved):
         buffer.detach().copy_(saved)
 
 

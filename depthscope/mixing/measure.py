@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-import xarray as xr
 from torch import Tensor, nn
 
 from depthscope.anatomy import Anatomy, inspect_model, untouched, unwrap
@@ -21,7 +20,10 @@ from depthscope.mixing.sample import TOKENS, sample
 from depthscope.mixing.shares import TargetShares, shares_by_pullback, shares_by_replay
 from depthscope.quantities import quantity
 
-CHECKED = "the contributions of the origins, taken by replay, do not sum to the read"
+if TYPE_CHECKING:
+    import xarray as xr
+
+CHECKED = "the contributions of the origins, held to a replay, do not sum to the read"
 Way = Literal["coefficient", "functions"]
 
 
@@ -118,6 +120,8 @@ def measure_mixing(
         MixingError: the model cannot be replayed, or the parts do not sum to the reads (above 1e-5, in fp16 and bf16
             2e-2): something that depends on the state is neither marked nor a known nonlinear function.
     """
+    import xarray as xr
+
     inner = unwrap(model)
     found = inspect_model(model) if anatomy is None else anatomy
     found = found.settle(inner, args, kwargs)
@@ -199,19 +203,31 @@ def _rows(network: ResidualNetwork, tape: Tape | FunctionTape) -> tuple[TargetSh
                 share=share,
                 coefficient=coefficient,
                 parallel=parallel,
-                gap=_gap(h, halves[0][target], halves[1][target], nothing[target]),
+                gap=_gap(h, share, [half[target] for half in halves], nothing[target]),
             )
         )
     return tuple(rows)
 
 
-def _gap(h: Tensor, one: Tensor | None, other: Tensor | None, nothing: Tensor | None) -> Tensor:
-    """Return h less what two halves of the origins give together; the constant is in both."""
-    assert one is not None
-    assert other is not None
+def _gap(h: Tensor, share: Tensor, halves: Sequence[Tensor | None], nothing: Tensor | None) -> Tensor:
+    """Return what the replays of two halves of the origins leave of h, and h times what they leave of the shares.
+
+    The first says whether the replay is linear, the second whether the shares are those of this replay: a backward that
+    somebody wrote by hand may know nothing of what is frozen. The constant is in both halves.
+    """
+    even, odd = halves
+    assert even is not None
+    assert odd is not None
     assert nothing is not None
     wide = torch.promote_types(h.dtype, torch.float32)
-    return h.to(wide) - one.to(wide) - other.to(wide) + nothing.to(wide)
+    h, even, odd, nothing = h.to(wide), even.to(wide), odd.to(wide), nothing.to(wide)
+    size = torch.linalg.vecdot(h, h)
+    gap = h - even - odd + nothing
+    for place, half in enumerate((even, odd)):
+        expected = torch.linalg.vecdot(half - nothing, h) / size
+        told = share[:-1][place::2].sum(0).view_as(expected)
+        gap = gap + (told - expected).abs().unsqueeze(-1) * h
+    return gap
 
 
 def _numbers(values: Tensor) -> Any:

@@ -67,6 +67,23 @@ class ResidualNetwork:
         self._values = ()
         return self._taken()
 
+    @contextmanager
+    def once_only(self) -> Iterator[None]:
+        """Run the body, a backward, and raise RecomputedError if a checkpoint in it runs some module again."""
+
+        def refuse(*_: Any) -> None:
+            raise RecomputedError
+
+        with ExitStack() as hooks:
+            for module in self.model.modules():
+                hooks.callback(module.register_forward_pre_hook(refuse).remove)
+            try:
+                yield
+            except RuntimeError as error:
+                if "checkpoint" in str(error):  # a reentrant one says itself that it does not do
+                    raise RecomputedError from error
+                raise
+
     def _taken(self) -> list[Tensor | None]:
         reads, self._reads = self._reads, {}
         return [reads.get(target) for target in range(len(self.places.targets))]
@@ -116,8 +133,6 @@ class ResidualNetwork:
             self._seen[place], self._outputs[place] = tensor.detach().clone(), output
 
     def _note_read(self, target: int, port: Port, args: Any, kwargs: Any, output: Any) -> None:
-        if torch._C._current_graph_task_id() != -1:
-            raise RecomputedError
         tensor = port_value(port, args, kwargs, output)
         if tensor is not None:
             if target in self._reads:
@@ -125,8 +140,6 @@ class ResidualNetwork:
             self._reads[target] = tensor.clone()  # the model may go on to change it in place
 
     def _give(self, place: int, port: Port, args: Any, kwargs: Any, output: Any) -> Any:
-        if torch._C._current_graph_task_id() != -1:
-            raise RecomputedError
         value = self._values[place].clone()
         if port.side == "output":
             path = _path(self._outputs[place], port)

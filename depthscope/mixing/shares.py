@@ -30,7 +30,7 @@ class TargetShares:
     parallel: Tensor
     """1 where c_i is parallel to v_i, else 0; [origins, tokens]."""
     gap: Tensor
-    """h_l less the sum of what two replays, each with half of the origins, gave for it; [batch, time, d]."""
+    """What two replays, each with half of the origins, leave unexplained of h_l and of its shares; [batch, time, d]."""
 
 
 def shares_by_pullback(
@@ -48,27 +48,37 @@ def shares_by_pullback(
     leaves = [value.clone().requires_grad_() for value in network.values]
     with torch.enable_grad():
         reads = network.run(leaves, tape)
-    rows: list[tuple[Tensor, Tensor, Tensor] | None] = []
-    for target, (read, h) in enumerate(zip(reads, network.reads, strict=True)):
-        constant = nothing[target]
-        if read is None or h is None or constant is None:
-            rows.append(None)
-            continue
-        reached = [leaves[origin] for origin in network.places.reach(target)]
-        pulled: Sequence[Tensor | None] = [None] * len(reached)
-        if read.requires_grad:
-            pulled = torch.autograd.grad(read, reached, h, retain_graph=True, allow_unused=True)
-        size = _dot(h, h)
-        shares, coefficients, parallels = [], [], []
-        for leaf, gradient in zip(reached, pulled, strict=True):
-            value = leaf.detach()
-            gradient = torch.zeros_like(value) if gradient is None else gradient
-            shares.append(_dot(value, gradient) / size)
-            factor, parallel = _factor(gradient, h, network.low_precision)
-            coefficients.append(factor)
-            parallels.append(parallel)
-        rows.append(_with_constant(shares, coefficients, parallels, _dot(constant, h) / size))
-    return rows
+    with network.once_only():
+        return [
+            _pulled_back(network, target, leaves, reads[target], nothing[target])
+            for target in range(len(reads))
+        ]
+
+
+def _pulled_back(
+    network: ResidualNetwork,
+    target: int,
+    leaves: Sequence[Tensor],
+    read: Tensor | None,
+    constant: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    h = network.reads[target]
+    if read is None or h is None or constant is None:
+        return None
+    reached = [leaves[origin] for origin in network.places.reach(target)]
+    pulled: Sequence[Tensor | None] = [None] * len(reached)
+    if read.requires_grad:
+        pulled = torch.autograd.grad(read, reached, h, retain_graph=True, allow_unused=True)
+    size = _dot(h, h)
+    shares, factors, parallels = [], [], []
+    for leaf, gradient in zip(reached, pulled, strict=True):
+        value = leaf.detach()
+        gradient = torch.zeros_like(value) if gradient is None else gradient
+        shares.append(_dot(value, gradient) / size)
+        factor, parallel = _factor(gradient, h, network.low_precision)
+        factors.append(factor)
+        parallels.append(parallel)
+    return _with_constant(shares, factors, parallels, _dot(constant, h) / size)
 
 
 def shares_by_replay(

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
 from depthscope.anatomy import Anatomy, inspect_model, unwrap
@@ -386,7 +387,9 @@ class Recorder:
             self._arming,
             self._ranks,
             self._probe,
+            self._ranks is None or isinstance(self._model, DistributedDataParallel),
         )
+        self._session.wiring.strangers = self._optimizers.strangers
         if self._tell is not None:
             self._session.watch(self._tell)
         close_at_exit(self)

@@ -18,6 +18,11 @@ COMPILED_WHOLE = (
     "probe_batch=, whose mixing is probe/mixing_contribution"
 )
 
+TALKING = (
+    "among several ranks only models under DistributedDataParallel are replayed: another one may wait for other ranks "
+    "in its forward"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
@@ -32,16 +37,25 @@ class Replay:
     """Replays the residual network of one model; gives up, with the reason, once that fails."""
 
     def __init__(
-        self, anatomy: Anatomy, model: nn.Module, probes: Sequence[Probe], missing: Callable[[str], None]
+        self,
+        anatomy: Anatomy,
+        model: nn.Module,
+        probes: Sequence[Probe],
+        missing: Callable[[str], None],
+        *,
+        alone: bool,
     ) -> None:
         """`model` is unwrapped: what a wrapper exchanges between ranks is none of a replay's.
 
-        `missing` is told why there will be no replays any more.
+        `missing` is told why there will be no replays any more. `alone` says that the model talks to no other rank.
         """
         self._model, self._missing = model, missing
-        wanted = any("replay" in probe.sites for probe in probes)
-        self.refused = no_replay_because(anatomy, model) if wanted else "no probe looks at a replay"
+        self.refused = no_replay_because(anatomy, model)
         """Why there are none; empty while there are."""
+        if not any("replay" in probe.sites for probe in probes):
+            self.refused = "no probe looks at a replay"
+        elif not self.refused and not alone:
+            self.refused = TALKING
         self._places = None if self.refused or anatomy.axis is None else places_of(anatomy.axis)
 
     @property

@@ -55,6 +55,7 @@ from depthscope.recording.sites import SILENT_AFTER, STOPPED, Sites
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
 from depthscope.recording.watched import Watched
+from depthscope.recording.wiring import Wiring
 from depthscope.store import (
     RunWriter,
     StreamSpec,
@@ -140,7 +141,9 @@ class Session:
         arming: Arming,
         ranks: Ranks | None = None,
         probe_batch: ProbeBatch | None = None,
+        alone: bool = True,
     ) -> None:
+        """`alone` says that the model talks to no other rank while it runs."""
         with agreed(ranks, "find the depth axis") as agreement:
             axis = anatomy.axis
             if axis is None:
@@ -148,7 +151,7 @@ class Session:
                 raise AnatomyError(f"no sublayer of the model can be recorded: {found}")
             self.anatomy, self.axis = anatomy, axis
             shown = default_probes(axis, model) if probes is None else tuple(probes)
-            self.replay = Replay(anatomy, model, shown, self._no_replay)
+            self.replay = Replay(anatomy, model, shown, self._no_replay, alone=alone)
             self.layout: DepthLayout = replace(layout_of(axis, model), mixing=self.replay.targets)
             maps = () if probe_batch is None else token_maps(self.layout, probe_batch.positions)
             checks: tuple[Probe, ...] = (ResidualCheck(), MixCheck(), *maps)
@@ -215,6 +218,7 @@ class Session:
             self.replay.refuse,
             lambda tokens: self.writer.annotate("sample_tokens", tokens),
         )
+        self.wiring = Wiring(model, axis, stored_parameters(model))
         self.handover = Handover(self._consume, description.name, self.link.part)
         self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard, plan.roles)
         close_at_exit(self)
@@ -365,6 +369,7 @@ class Session:
             if packet.stopped and self.link.sending is not None:
                 self.link.sending.end(packet.stopped)
                 return
+            self._look_for_changes()
             self._assemble(*expand(packet, flat))
             if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
@@ -379,6 +384,16 @@ class Session:
                 self._name_silent_sites(packet.stream_rows)
         except Exception as error:  # noqa: BLE001 - said, or raised, by the training thread
             self.error = self.error or error
+
+    def _look_for_changes(self) -> None:
+        """Leave out, from this row on, what belongs to modules that came or went since the recorder was attached."""
+        changes = self.wiring.changes() if self.link.sending is None else []
+        for change in changes:
+            self._assemble.leave_out(change)
+            self._say_missing({change.path: change.reason})
+        if changes:
+            more = f" (and {len(changes) - 1} more, see recorder.report())" if len(changes) > 1 else ""
+            self.warnings.append(f"{changes[0].reason}{more}")
 
     def _absent(self, rank: int, reason: str) -> None:
         self._say_missing({f"rank {rank}": reason})
