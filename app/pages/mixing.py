@@ -14,6 +14,7 @@ from depthscope.app.page import Page, Panel
 from depthscope.app.pages.mixing_answers import map_answer, options, row_answer, series_answer
 from depthscope.app.panel import panel
 from depthscope.app.reading import CachedRun
+from depthscope.app.static import static
 
 MAPS = ("mixing-1", "mixing-2", "mixing-3", "mixing-4")
 """Map panels: as many runs are shown at once."""
@@ -46,9 +47,11 @@ def body() -> html.Div:
     return html.Div(
         className="mixing-panels",
         children=[
-            html.P(
-                className="mixing-reading",
-                children=[html.Span(text, id=f"reading-{share}") for share, text in _READING.items()],
+            static(
+                html.P(
+                    [html.Span(text, id=f"reading-{share}") for share, text in _READING.items()],
+                    className="mixing-reading",
+                )
             ),
             html.Div(className="key-row", children=[html.Span(id="key-mixing-1", className="key")]),
             html.Div(
