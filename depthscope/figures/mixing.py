@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -100,7 +100,12 @@ def mixing_limits(arrays: Sequence[xr.DataArray]) -> Limits | None:
     """
     contributions = all(array.name == SHARE_QUANTITY["contribution"] for array in arrays)
     rows = [array.values[1 : None if contributions else -1].ravel() for array in arrays]
-    return shared_limits(rows, signed=True, percentile=95.0, most=1.0 if contributions else math.inf)
+    found = shared_limits(rows, signed=True, percentile=95.0, most=1.0 if contributions else math.inf)
+    if found is None:
+        return None
+    low, high = found.low, found.high
+    clips = [(bool((array < low).any()), bool((array > high).any())) for array in arrays]
+    return replace(found, clips_low=any(low for low, _ in clips), clips_high=any(high for _, high in clips))
 
 
 def cancellation_top(arrays: Sequence[xr.DataArray]) -> float:

@@ -128,7 +128,14 @@ def test_colours_are_symmetric_without_the_first_read_and_end_at_one(runs: dict[
     assert with_large.clips_high
     factors = mixing_limits([array_of(runs["prenorm"], share="coefficient")])
     assert factors is not None
-    assert factors.high == 1
+    assert (factors.high, factors.clips_high) == (1, False)
+    summed = array_of(runs["prenorm"], share="coefficient")
+    summed[-1] *= 4
+    streams = mixing_limits([summed])
+    assert streams is not None
+    assert (streams.high, streams.clips_high) == (1, True), (
+        "a final read that sums streams is clipped, and that is said"
+    )
 
 
 def test_the_scale_of_cancellation_holds_the_largest_of_all_runs_up_to_ten(runs: dict[str, Run]) -> None:
