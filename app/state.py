@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypeVar, get_args
 
 from depthscope.figures import (
     ALIGNMENTS,
-    MIXING_MODES,
     MODES,
     RANGES,
     SHARES,
@@ -117,7 +116,7 @@ def read_ask(data: Any, known: Collection[str]) -> Ask:
         view=_one_of(given.get("weights"), VIEWS, "mean"),
         cell=_cell(given.get("cell")),
         share=_one_of(given.get("share"), SHARES, "contribution"),
-        mixing=_one_of(given.get("mixing"), MIXING_MODES, "absolute"),
+        mixing="difference" if given.get("mixing") == "difference" else "absolute",
         entry=_entry(given.get("entry")),
         sort=str(given.get("sort") or ""),
         top=_count(given.get("top"), 1, _MOST_PATHS, 12),

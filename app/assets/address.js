@@ -10,7 +10,7 @@
     targets: ["together", "attention", "mlp"],
     weights: ["mean", "spread", "uniform", "local", "difference"],
     share: ["contribution", "coefficient"],
-    mixing: ["absolute", "difference"],
+    mixing: ["plain", "difference"],
   };
   const MENUS = ["metric", "top", "threshold", "distance"];
   const ALWAYS = ["scale", "range", "align"];

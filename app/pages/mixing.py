@@ -25,7 +25,7 @@ _READING = {
     "is the factor with which the read holds it. Only designs that scale by numbers have factors.",
 }
 _SHARES = (("contribution", "Contribution"), ("coefficient", "Coefficient"))
-_MODES = (("absolute", "Absolute"), ("difference", "Difference"))
+_MODES = (("plain", "Absolute"), ("difference", "Difference"))
 
 
 def lacks_mixing(run: CachedRun) -> str:

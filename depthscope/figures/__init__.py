@@ -37,7 +37,6 @@ from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.loss_plotly import loss_plotly
 from depthscope.figures.mixing import (
-    MIXING_MODES,
     SHARE_QUANTITY,
     SHARES,
     MixingMode,
@@ -90,7 +89,6 @@ __all__ = [
     "ALIGNMENTS",
     "FIGURES",
     "GRADIENT",
-    "MIXING_MODES",
     "MODES",
     "MOST_BOUNDARY_RUNS",
     "MOST_LINES",

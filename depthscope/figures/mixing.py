@@ -22,7 +22,6 @@ from depthscope.quantities import quantity as look_up
 Share = Literal["contribution", "coefficient"]
 SHARES: tuple[Share, ...] = ("contribution", "coefficient")
 MixingMode = Literal["absolute", "difference"]
-MIXING_MODES: tuple[MixingMode, ...] = ("absolute", "difference")
 SHARE_QUANTITY: Mapping[Share, str] = MappingProxyType(
     {"contribution": "mixing_contribution", "coefficient": "mixing_coefficient"}
 )
