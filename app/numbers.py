@@ -10,6 +10,8 @@ from typing import Any
 
 from depthscope.app.pages.depth_attention_answers import options as attention_options
 from depthscope.app.pages.depth_profile import profile_options
+from depthscope.app.pages.mixing_answers import options as mixing_options
+from depthscope.app.pages.mixing_answers import row_options
 from depthscope.app.reading import CachedRun
 from depthscope.app.state import Ask
 from depthscope.figures import (
@@ -18,6 +20,7 @@ from depthscope.figures import (
     Labelled,
     LossOptions,
     MapOptions,
+    MixingSeriesOptions,
     OuterHistoryOptions,
     OuterStateOptions,
     Panel,
@@ -30,6 +33,9 @@ from depthscope.figures import (
     depth_map_data,
     depth_profile_data,
     loss_data,
+    mixing_data,
+    mixing_row_data,
+    mixing_series_data,
     outer_history_data,
     outer_state_data,
     profile_panels,
@@ -43,7 +49,7 @@ Numbers = Callable[[Ask, Sequence[CachedRun]], Panel]
 
 def panel_numbers(name: str, ask: Ask, runs: Sequence[CachedRun]) -> Mapping[str, Panel]:
     """Return the numbers of panel `name`, runs under their own ids; empty for a panel without any."""
-    numbers = _NUMBERS.get(re.sub(r"(?<=attention)-\d+", "", name))
+    numbers = _NUMBERS.get(re.sub(r"(?:(?<=attention)|(?<=mixing))-\d+", "", name))
     if numbers is None or not runs:
         return {}
     panel = numbers(ask, runs)
@@ -52,6 +58,10 @@ def panel_numbers(name: str, ask: Ask, runs: Sequence[CachedRun]) -> Mapping[str
         panel.data,
         arrays={own[run]: array for run, array in panel.data.arrays.items()},
         names={own[run]: text for run, text in panel.data.names.items()},
+        attributes={
+            key: own.get(value, value) if key == "baseline" else value
+            for key, value in panel.data.attributes.items()
+        },
     )
     return {name: replace(panel, data=data)} if data.arrays else {}
 
@@ -68,6 +78,13 @@ def whole_csv(panels: Mapping[str, Panel]) -> bytes:
 
 def _shown(ask: Ask, runs: Sequence[CachedRun]) -> list[CachedRun]:
     return [next((run for run in runs if run.id == ask.shown), runs[0])]
+
+
+def _alone(panel: Panel, shown: Sequence[CachedRun]) -> Panel:
+    """Keep the numbers of the runs shown; those of others had a say in them, as the baseline of a difference."""
+    kept = {run.id for run in shown}
+    arrays = {run: array for run, array in panel.data.arrays.items() if run in kept}
+    return replace(panel, data=replace(panel.data, arrays=arrays))
 
 
 def _panel(
@@ -97,7 +114,7 @@ def _loss(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
 
 def _attention(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
     options = attention_options(ask, runs)
-    return _panel("depth-attention", depth_attention_data, _shown(ask, runs), options)
+    return _alone(_panel("depth-attention", depth_attention_data, runs, options), _shown(ask, runs))
 
 
 def _cell(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
@@ -116,6 +133,21 @@ def _arcs(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
         step=ask.step, top=ask.top, least_weight=ask.least_weight, least_distance=ask.least_distance
     )
     return _panel("skip-paths", skip_paths_data, runs, options)
+
+
+def _mixing(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
+    options = mixing_options(ask, runs)
+    return _alone(_panel("mixing", mixing_data, runs, options), _shown(ask, runs))
+
+
+def _mixing_row(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
+    return _panel("mixing-row", mixing_row_data, runs, row_options(ask, runs))
+
+
+def _mixing_series(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
+    target, origin = ask.entry
+    options = MixingSeriesOptions(target=target, origin=origin, share=ask.share)
+    return _panel("mixing-series", mixing_series_data, runs, options)
 
 
 def _outer_history(ask: Ask, runs: Sequence[CachedRun], *, quantity: str) -> Panel:
@@ -138,6 +170,9 @@ _NUMBERS: Mapping[str, Numbers] = {
     "cell-contribution": _cell,
     **{f"boundary-{show}": partial(_boundary, show=show) for show in _SHOWS},
     "arcs": _arcs,
+    "mixing": _mixing,
+    "mixing-row": _mixing_row,
+    "mixing-series": _mixing_series,
     "outer-map": partial(_outer_history, quantity="outer_energy"),
     "outer-direct": partial(_outer_history, quantity="outer_direct"),
     "outer-balance": _outer_state,

@@ -160,6 +160,7 @@ class Registry:
             "total": None,
             "version": "",
             "sources": 0,
+            "layers": 0,
             "lacks": {},
             "problem": entry.problem or None,
         }
@@ -175,6 +176,7 @@ class Registry:
                 "total": total_steps(run.config),
                 "version": run.version_mark(),
                 "sources": len(run.layout.source_names),
+                "layers": run.layout.layers,
                 "lacks": {page: why for page, lacks in self._lacks.items() if (why := lacks(run))},
             }
         except (RunError, OSError) as error:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeAlias, TypeVar, get_args
 
 from depthscope.figures import (
     ALIGNMENTS,
     MODES,
     RANGES,
+    SHARES,
     TARGETS,
     VIEWS,
     Alignment,
+    MixingMode,
     Mode,
     Range,
+    Share,
     Targets,
     ThemeName,
     View,
@@ -32,6 +35,7 @@ _MOST_PATHS = 60
 _MOST_PARTS = 10
 _AXIS = re.compile(r"[xy]axis[0-9]{0,2}")
 Choice = TypeVar("Choice", bound=str)
+Entry: TypeAlias = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +73,10 @@ class Ask:
     view: View
     cell: tuple[int, int] | None
     """Target (from 1) and source column (from 0) that are followed over steps."""
+    share: Share
+    mixing: MixingMode
+    entry: Entry
+    """Target (None: the final read) and origin (None: the constant) that are followed in every run."""
     sort: str
     """Column of a table, with a minus in front for largest first."""
     top: int
@@ -107,6 +115,9 @@ def read_ask(data: Any, known: Collection[str]) -> Ask:
         targets=_one_of(given.get("targets"), TARGETS, "together"),
         view=_one_of(given.get("weights"), VIEWS, "mean"),
         cell=_cell(given.get("cell")),
+        share=_one_of(given.get("share"), SHARES, "contribution"),
+        mixing="difference" if given.get("mixing") == "difference" else "absolute",
+        entry=_entry(given.get("entry")),
         sort=str(given.get("sort") or ""),
         top=_count(given.get("top"), 1, _MOST_PATHS, 12),
         least_weight=_count(given.get("threshold"), 0, 100, 0) / 100,
@@ -144,6 +155,16 @@ def _cell(value: Any) -> tuple[int, int] | None:
     if len(numbers) != 2 or numbers[0] is None or numbers[1] is None or not 1 <= numbers[0] < 10**6:
         return None
     return numbers[0], numbers[1]
+
+
+def _entry(value: Any) -> Entry:
+    """Return target and origin of ``12:3``, ``output:0`` or ``12:constant``; else the embedding in the final read."""
+    target, _, origin = value.partition(":") if isinstance(value, str) else ("", "", "")
+    last = _count(target, 1, 10**6, 0)
+    found = _count(origin, 0, 10**6, -1)
+    if (not last and target != "output") or (found < 0 and origin != "constant"):
+        return None, 0
+    return last or None, None if found < 0 else found
 
 
 def _zoom(value: Any) -> dict[str, tuple[float, float]]:

@@ -15,7 +15,7 @@ Values = npt.NDArray[np.float64]
 
 
 def block_attnres(layers: int, block: int) -> DepthLayout:
-    """Describe Block AttnRes of `layers` sublayers, `block` sublayers a residual block."""
+    """Describe Block AttnRes of `layers` sublayers, `block` sublayers a residual block, its reads taken apart."""
     sources, partial = [], []
     for target in range(layers + 1):
         done, inside = divmod(min(target, layers), block)
@@ -34,6 +34,7 @@ def block_attnres(layers: int, block: int) -> DepthLayout:
         source_names=("embedding", *(f"block {i + 1}" for i in range(layers // block))),
         sources=tuple(sources),
         partial=tuple(partial),
+        mixing=(True,) * (layers + 1),
     )
 
 
@@ -57,6 +58,7 @@ def write_run(path: Path, *, layers: int, block: int, steps: int, every_slow: in
                     Coordinate(name="target", dim="target", values=range(1, layers + 2)),
                     Coordinate(name="target_name", dim="target", values=layout.target_names),
                     Coordinate(name="source_name", dim="source", values=layout.source_names),
+                    Coordinate(name="origin_name", dim="origin", values=layout.origin_names),
                 ],
                 every=every_slow,
             ),
@@ -110,12 +112,14 @@ def _row(
         return np.float64({"tokens": 4096e4 * grown, "loss": 5 / grown}.get(entry.name, 0.01 * grown))
     mask = masks[entry.name]
     noise = generator.uniform(0.9, 1.1, mask.shape)
-    if entry.reach == "source" and entry.units == "1":
+    if entry.reach in ("source", "mixing_origin") and entry.units == "1":
         weights = np.where(mask, noise, 0)
         weights[:, 0] *= grown
         return np.asarray(np.where(mask, weights / weights.sum(axis=-1, keepdims=True), np.nan))
     if entry.name == "nonfinite":
         return np.zeros(mask.shape)
+    if entry.name == "mixing_cancellation":
+        return np.asarray(noise + 1)
     if entry.units == "1":
         return np.asarray(np.where(mask, noise / (1 + grown), np.nan))
     depth = np.arange(1, mask.shape[0] + 1).reshape(-1, *(1,) * (mask.ndim - 1))

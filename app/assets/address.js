@@ -9,13 +9,15 @@
     align: ["step", "tokens", "loss"],
     targets: ["together", "attention", "mlp"],
     weights: ["mean", "spread", "uniform", "local", "difference"],
+    share: ["contribution", "coefficient"],
+    mixing: ["plain", "difference"],
   };
   const MENUS = ["metric", "top", "threshold", "distance"];
   const ALWAYS = ["scale", "range", "align"];
   // Of one page only: they are in the address when they differ from how the page opens.
-  const OF_A_PAGE = ["targets", "weights", "only", "cell", "top", "threshold", "distance", "sort", "finding"];
+  const OF_A_PAGE = ["targets", "weights", "only", "cell", "share", "mixing", "entry", "top", "threshold", "distance", "sort", "finding"];
   const KNOWN = ["runs", "base", "focus", "step", "pins", "metric", "mode", ...ALWAYS, ...OF_A_PAGE];
-  const CALLED = { base: "baseline", only: "run", metric: "quantity", sort: "column", targets: "choice of targets", weights: "view of the weights" };
+  const CALLED = { base: "baseline", only: "run", metric: "quantity", sort: "column", targets: "choice of targets", weights: "view of the weights", mixing: "view of mixing" };
   const LONGEST = 40;
 
   const integer = (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null);
@@ -65,6 +67,7 @@
       read(name, (value) => options.includes(value), () => `${label(name, opening[name])} is shown`);
     }
     read("cell", (cell) => /^[^:]+:\d{1,6}:\d{1,6}$/.test(cell) && runs.includes(cell.split(":")[0]), () => "another is followed");
+    read("entry", (entry) => /^(output|[1-9]\d{0,5}):(constant|\d{1,6})$/.test(entry), () => "the embedding in the final read is followed");
     const columns = document.querySelector("[data-columns]")?.dataset.columns.split(" ") ?? [];
     read("sort", (key) => columns.includes(key.replace(/^-/, "")), () => "rows stand as in the drawer");
     read("finding", () => true, () => "");

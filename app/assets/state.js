@@ -18,6 +18,9 @@
     weights: "mean",
     only: "all",           // id of the one run whose maps are shown
     cell: null,            // "run:target:source", followed over steps
+    share: "contribution", // mixing: what of an origin, as it is or less the baseline's
+    mixing: "plain",
+    entry: "output:0",     // "target:origin", followed in every run
     top: "12",             // skip paths: most of a run, least weight in per cent, least distance
     threshold: "0",
     distance: "2",

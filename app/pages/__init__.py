@@ -4,6 +4,7 @@ from depthscope.app.page import Page
 from depthscope.app.pages.block_boundaries import BLOCK_BOUNDARIES
 from depthscope.app.pages.depth_attention import DEPTH_ATTENTION
 from depthscope.app.pages.depth_profile import DEPTH_PROFILE
+from depthscope.app.pages.mixing import MIXING
 from depthscope.app.pages.outer_state import OUTER_STATE
 from depthscope.app.pages.overview import OVERVIEW
 from depthscope.app.pages.run_detail import RUN_DETAIL
@@ -15,6 +16,7 @@ PAGES: tuple[Page, ...] = (
     BLOCK_BOUNDARIES,
     DEPTH_ATTENTION,
     SKIP_PATHS,
+    MIXING,
     OUTER_STATE,
     RUN_DETAIL,
 )

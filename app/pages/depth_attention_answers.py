@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import replace
 from math import isnan
 from typing import Any
 
@@ -13,8 +12,10 @@ from dash import html
 from depthscope.app.absent import definition, why_empty
 from depthscope.app.answer import Answer
 from depthscope.app.key import hatch_key, kind_keys, scale_key
+from depthscope.app.newest import of_newest
 from depthscope.app.panel import empty_words, table_rows
 from depthscope.app.reading import CachedRun
+from depthscope.app.reference import reference_step
 from depthscope.app.state import Ask
 from depthscope.figures import (
     PARTS,
@@ -132,7 +133,7 @@ def options(ask: Ask, runs: Sequence[CachedRun]) -> DepthAttentionOptions:
     """Return what the figure shows for an ask; a difference goes to the first pinned step if there is one."""
     reference = None
     if ask.view == "difference":
-        reference = ask.pins[0] if ask.pins else _first_step(ask, runs)
+        reference = reference_step(ask, runs, lambda run, base: run.layout.sources == base.layout.sources)
     return DepthAttentionOptions(
         step=ask.step,
         targets=ask.targets,
@@ -149,34 +150,14 @@ def common_limits(ask: Ask, runs: Sequence[CachedRun]) -> dict[str, Limits]:
     newest = DepthAttentionOptions(
         view=asked.view, reference_step=asked.reference_step, baseline=asked.baseline
     )
-    versions = tuple((run.id, run.version_mark()) for run in runs)
-    return _limits(_Newest(versions=versions, options=newest, runs=tuple(runs)))
+    return of_newest(_limits, runs, newest)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Newest:
-    """The newest maps of some runs; equal as long as no run has new rows."""
-
-    versions: tuple[tuple[str, str], ...]
-    options: DepthAttentionOptions
-    runs: tuple[CachedRun, ...] = field(compare=False)
-
-
-@lru_cache(maxsize=32)
-def _limits(newest: _Newest) -> dict[str, Limits]:
-    arrays = list(depth_attention_data(newest.runs, newest.options).arrays.values())
-    signed = {"weight": is_difference(newest.options.view), "contribution": True}
+def _limits(runs: Sequence[CachedRun], newest: DepthAttentionOptions) -> dict[str, Limits]:
+    arrays = list(depth_attention_data(runs, newest).arrays.values())
+    signed = {"weight": is_difference(newest.view), "contribution": True}
     found = {part: attention_limits(arrays, part, signed=signed[part]) for part in PARTS}
     return {part: limits for part, limits in found.items() if limits is not None}
-
-
-def _first_step(ask: Ask, runs: Sequence[CachedRun]) -> int | None:
-    """Return the step to take off where no step is pinned: the first, unless every run matches the baseline's map."""
-    base = next((run for run in runs if run.id == ask.base), None)
-    if base is not None and len(runs) > 1 and all(run.layout.sources == base.layout.sources for run in runs):
-        return None
-    steps = [run.steps("slow") for run in runs if "slow" in run.streams]
-    return min((int(found[0]) for found in steps if found.size), default=None)
 
 
 def _shown(ask: Ask, runs: Sequence[CachedRun]) -> CachedRun:

@@ -13,6 +13,7 @@ from depthscope.analysis.block_boundary import (
     reset_ratios,
 )
 from depthscope.analysis.block_control import BlockControl, virtual_blocks
+from depthscope.analysis.cancellation import CANCELS
 from depthscope.analysis.collect import RULES, findings, list_skip_paths, undecided
 from depthscope.analysis.finding import Finding, Severity, Value
 from depthscope.analysis.readable import ReadableRun
@@ -20,6 +21,7 @@ from depthscope.analysis.rule import Rule, one_stream, restarts
 from depthscope.analysis.skip_path import SkipPath
 
 __all__ = [
+    "CANCELS",
     "NAMED_RULES",
     "RULES",
     "THE_LINE",

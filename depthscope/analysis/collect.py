@@ -8,6 +8,7 @@ from depthscope.analysis import (
     attention_sink,
     block_boundary,
     block_sums,
+    cancellation,
     dead_query,
     dilution,
     gain,
@@ -48,6 +49,7 @@ RULES: tuple[Rule, ...] = (
     massive_activation.RULE,
     token_gap.RULE,
     gain.RULE,
+    cancellation.RULE,
 )
 RAW_GRADIENT = ("ratio", "variation")
 """Values of gradient uniformity that must not be compared across designs."""

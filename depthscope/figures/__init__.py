@@ -1,5 +1,6 @@
 """Figures: one function each from runs to labelled arrays, and renderers that draw those numbers."""
 
+from depthscope.figures.attention_marks import drawn_kinds
 from depthscope.figures.attention_marks import marks_of as attention_marks
 from depthscope.figures.bands import bands_note, runs_words
 from depthscope.figures.block_boundaries import BoundaryOptions, Show, block_boundaries_data, has_blocks
@@ -35,6 +36,20 @@ from depthscope.figures.limits import RANGES, Limits, Range, limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.loss_plotly import loss_plotly
+from depthscope.figures.mixing import (
+    SHARE_QUANTITY,
+    SHARES,
+    MixingMode,
+    MixingOptions,
+    Share,
+    cancellation_top,
+    mixing_data,
+    mixing_limits,
+)
+from depthscope.figures.mixing_lines_plotly import mixing_row_plotly, mixing_series_plotly
+from depthscope.figures.mixing_plotly import mixing_plotly
+from depthscope.figures.mixing_row import MixingRowOptions, mixing_row_data
+from depthscope.figures.mixing_series import MixingSeriesOptions, mixing_series_data
 from depthscope.figures.names import plotly_text, shortened, told_apart, unambiguous
 from depthscope.figures.outer_history import OuterHistoryOptions, outer_history_data
 from depthscope.figures.outer_history_plotly import MOST_MAPS as MOST_OUTER_MAPS
@@ -85,6 +100,8 @@ __all__ = [
     "PAPER_FORMATS",
     "PARTS",
     "RANGES",
+    "SHARES",
+    "SHARE_QUANTITY",
     "TARGETS",
     "TOKENS",
     "VIEWS",
@@ -99,6 +116,10 @@ __all__ = [
     "Look",
     "LossOptions",
     "MapOptions",
+    "MixingMode",
+    "MixingOptions",
+    "MixingRowOptions",
+    "MixingSeriesOptions",
     "Mode",
     "NothingToDraw",
     "OuterHistoryOptions",
@@ -109,6 +130,7 @@ __all__ = [
     "ProfileOptions",
     "Range",
     "ReadableRun",
+    "Share",
     "Show",
     "SkipPathOptions",
     "Targets",
@@ -122,6 +144,7 @@ __all__ = [
     "block_boundaries_data",
     "block_boundaries_plotly",
     "boundary_map_limits",
+    "cancellation_top",
     "cell_series_data",
     "cell_series_plotly",
     "columns_for",
@@ -136,6 +159,7 @@ __all__ = [
     "draw_paper",
     "drawn_as_map",
     "drawn_figure",
+    "drawn_kinds",
     "figure",
     "figure_data",
     "has_blocks",
@@ -150,6 +174,13 @@ __all__ = [
     "loss_data",
     "loss_plotly",
     "map_log",
+    "mixing_data",
+    "mixing_limits",
+    "mixing_plotly",
+    "mixing_row_data",
+    "mixing_row_plotly",
+    "mixing_series_data",
+    "mixing_series_plotly",
     "outer_history_data",
     "outer_line_plotly",
     "outer_map_plotly",

@@ -10,6 +10,7 @@ import xarray as xr
 
 from depthscope.figures.attention_axes import row_height
 from depthscope.figures.look import Look
+from depthscope.figures.map_marks import hatched_boxes
 from depthscope.figures.typed import typed
 
 _MOST_DOTTED_ROWS = 60
@@ -37,31 +38,11 @@ def boxes_of(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int, int, int]]:
 
 
 def hatched(mask: npt.NDArray[np.bool_], axes: tuple[str, str], run: str, look: Look) -> list[dict[str, Any]]:
-    """Hatch the cells of `mask` with one filled trace on `axes` (x, y)."""
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for top, bottom, left, right in boxes_of(mask):
-        x += [left - 0.5, right - 0.5, right - 0.5, left - 0.5, left - 0.5, None]
-        y += [top - 0.5, top - 0.5, bottom - 0.5, bottom - 0.5, top - 0.5, None]
-    if not x:
-        return []
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": x[:-1],
-            "y": y[:-1],
-            "xaxis": axes[0],
-            "yaxis": axes[1],
-            "fill": "toself",
-            "fillcolor": "rgba(0,0,0,0)",
-            "fillpattern": {"shape": "/", "size": 6, "solidity": 0.16, "fgcolor": look.theme["chart-hatch"]},
-            "line": {"width": 0},
-            "hoverinfo": "skip",
-            "showlegend": False,
-            "meta": {"run": run, "role": "hatch"},
-        }
+    """Hatch the cells of `mask` with one filled trace on `axes` (x, y); the middle of the first cell is at 0, 0."""
+    boxes = [
+        (left - 0.5, right - 0.5, top - 0.5, bottom - 0.5) for top, bottom, left, right in boxes_of(mask)
     ]
+    return hatched_boxes(boxes, axes, look, {"run": run})
 
 
 def partial_marks(
@@ -112,12 +93,19 @@ def marks_of(array: xr.DataArray) -> set[str]:
     """
     found = {"unreachable"} if not array["reachable"].values.all() else set()
     found |= {"hidden"} if array["hidden"].values.any() else set()
+    found |= drawn_kinds(array)
     if array.sizes["target"] <= _MOST_DOTTED_ROWS:
-        found |= {str(kind) for kind in array["target_kind"].values} - {"output"}
         found |= {"partial"} if _partial_rows(array).size else set()
     elif partial_stretches(array):
         found |= {"partial-line"}
     return found
+
+
+def drawn_kinds(array: xr.DataArray) -> set[str]:
+    """Return the kinds of sublayers that get dots beside the rows of a map: none where rows are too low."""
+    if array.sizes["target"] > _MOST_DOTTED_ROWS:
+        return set()
+    return {str(kind) for kind in array["target_kind"].values} - {"output"}
 
 
 def partial_stretches(array: xr.DataArray) -> list[tuple[int, int]]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from depthscope.figures.labelled import Absent, Labelled, per_run
-from depthscope.figures.limits import Limits
+from depthscope.figures.limits import Limits, shared_limits
 from depthscope.figures.readable import ReadableRun
-from depthscope.figures.recorded import Alignment, aligned_step, recorded_steps, row_for
+from depthscope.figures.recorded import Alignment, aligned_step, recorded_row, recorded_steps, row_for
 from depthscope.figures.shown import FloatArray, require
+from depthscope.figures.target_rows import target_coordinates, target_kinds
 from depthscope.quantities import DepthLayout, reachable
 from depthscope.quantities import quantity as look_up
 
@@ -64,7 +64,7 @@ def depth_attention_data(runs: Sequence[ReadableRun], options: DepthAttentionOpt
         values, found, absent = _parts(run, step)
         if options.view == "spread":
             require(run, "depth_attention_std")
-            values[0] = _row(run, "depth_attention_std", found)
+            values[0] = recorded_row(run, "depth_attention_std", found)
         if options.view == "difference":
             values = values - _reference(run, baseline, found, values.shape, options)
         return _labelled(run, values, found, options, absent)
@@ -101,25 +101,14 @@ def is_difference(view: View) -> bool:
 
 
 def attention_limits(arrays: Sequence[xr.DataArray], part: str, *, signed: bool) -> Limits | None:
-    """Return the common colour range of a part: from 0, or symmetric when `signed`; robust, rounded up to 0.05.
+    """Return the common colour range of a part, as `shared_limits` of its values.
 
-    Robust for each run by itself: the many small weights of a deep run do not clip those of a shallow one.
     Targets with one source are left out: their weight and contribution are 1 whatever the model learns.
     """
     rows = [
         np.asarray(array.sel(part=part).values)[array["n_sources"].values > 1].ravel() for array in arrays
     ]
-    finite = [row[np.isfinite(row)] for row in rows]
-    values = np.concatenate(finite) if finite else np.empty(0)
-    if values.size == 0:
-        return None
-    reach = max(float(np.percentile(np.abs(row), 99.0)) for row in finite if row.size)
-    unit = 0.05 if reach > 0.05 else 0.005
-    high = float(np.ceil(reach / unit - 1e-9) * unit) or unit
-    low = -high if signed else 0.0
-    return Limits(
-        low=low, high=high, clips_low=bool(values.min() < low), clips_high=bool(values.max() > high)
-    )
+    return shared_limits(rows, signed=signed)
 
 
 def _parts(run: ReadableRun, step: int | None) -> tuple[FloatArray, int, str]:
@@ -127,21 +116,14 @@ def _parts(run: ReadableRun, step: int | None) -> tuple[FloatArray, int, str]:
     found = row_for(recorded_steps(run, "depth_attention"), step)
     if found is None:
         raise Absent("no depth attention is recorded yet" if step is None else f"no record up to step {step}")
-    weight = _row(run, "depth_attention", found)
+    weight = recorded_row(run, "depth_attention", found)
     absent = ""
     if "depth_contribution" in run.quantities:
-        contribution = _row(run, "depth_contribution", found)
+        contribution = recorded_row(run, "depth_contribution", found)
     else:
         absent = run.missing.get("depth_contribution", "contribution was not recorded")
         contribution = np.full_like(weight, np.nan)
     return np.stack([weight, contribution]), found, absent
-
-
-def _row(run: ReadableRun, quantity: str, step: int) -> FloatArray:
-    row = run.read(quantity, start=step, stop=step + 1)
-    if row.sizes["step"] == 0:
-        raise Absent(f"{look_up(quantity).label.lower()} has no record at step {step}")
-    return np.asarray(row.isel(step=0).values, dtype=np.float64)
 
 
 def _reference(
@@ -176,8 +158,7 @@ def _labelled(
         hidden[np.arange(len(n_sources)), [max(columns) for columns in layout.sources]] = True
         hidden &= held
     values = np.where(held & ~hidden, values, np.nan)
-    kinds = np.array([*layout.layer_kinds, "output"])
-    shown = np.flatnonzero((kinds == options.targets) | (options.targets == "together"))
+    shown = np.flatnonzero((target_kinds(layout) == options.targets) | (options.targets == "together"))
     entropy = _summary(run, "depth_attention_entropy", step, len(n_sources))
     counted = np.nan_to_num(values[:, shown])
     return xr.DataArray(
@@ -186,13 +167,10 @@ def _labelled(
         coords={
             "step": step,
             "part": list(PARTS),
-            "target": shown + 1,
-            "target_name": ("target", np.array(layout.target_names)[shown]),
-            "target_kind": ("target", kinds[shown]),
+            **target_coordinates(layout, shown),
             "n_sources": ("target", n_sources[shown]),
             "entropy": ("target", entropy[shown]),
-            "partial": ("target", np.array(layout.partial or (-1,) * len(kinds))[shown]),
-            "starts_block": ("target", _starts_block(layout, shown)),
+            "partial": ("target", np.array(layout.partial or (-1,) * len(n_sources))[shown]),
             "source": np.arange(len(layout.source_names)),
             "source_name": ("source", np.array(layout.source_names)),
             "reachable": (("target", "source"), held[shown]),
@@ -213,13 +191,7 @@ def _labelled(
 def _summary(run: ReadableRun, quantity: str, step: int, targets: int) -> FloatArray:
     if quantity not in run.quantities:
         return np.full(targets, np.nan)
-    return _row(run, quantity, step)
-
-
-def _starts_block(layout: DepthLayout, shown: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-    """Return for each row whether another residual block begins with it; the final read stands apart."""
-    blocks = np.array([*layout.residual_block, max(layout.residual_block, default=0) + 1])[shown]
-    return np.concatenate([[False], np.diff(blocks) != 0]) if shown.size else np.zeros(0, bool)
+    return recorded_row(run, quantity, step)
 
 
 def source_axis(layout: DepthLayout) -> str:

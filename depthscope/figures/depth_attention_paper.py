@@ -25,10 +25,10 @@ from depthscope.figures.colours_paper import (
 from depthscope.figures.depth_attention import PARTS, attention_limits
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Range
-from depthscope.figures.paper import Sheet, bare, depth_ticks, kind_handles, legend, panel_title
+from depthscope.figures.paper import Sheet, bare, kind_handles, legend, panel_title
+from depthscope.figures.target_axis_paper import DOT, MOST_DOTS, target_ticks
 from depthscope.figures.ticks import layer_ticks
 
-_DOT = 2.0
 _GAP = 0.8
 """Points between two blocks."""
 _MAP_HEIGHT = 115.0
@@ -37,8 +37,6 @@ _NUMBER = 0.11
 """Inches that a number needs beside others."""
 _EMBEDDING = 0.24
 """Inches from the middle of `emb` to that of the next number."""
-_MOST_DOTS = 40
-"""Targets of a map above which the marks of attention and MLP are left out."""
 
 
 def depth_attention_paper(
@@ -138,14 +136,14 @@ def _map(
     axes.set_xlim(-0.5, sources - 0.5)
     axes.set_ylim(targets - 0.5, -0.5)
     _source_ticks(axes, array, room)
-    _target_ticks(axes, array, sheet, labelled)
+    target_ticks(axes, array, sheet, labelled)
     return mesh
 
 
 def _partial(axes: Axes, array: xr.DataArray, sheet: Sheet) -> None:
     """Mark the partial sum of each target's own block: a dot a cell, or a line along the cells of many rows."""
     partial = np.asarray(array["partial"].values)
-    if array.sizes["target"] <= _MOST_DOTS:
+    if array.sizes["target"] <= MOST_DOTS:
         held = np.flatnonzero(partial >= 0)
         axes.plot(partial[held], held, linestyle="none", **_partial_mark(sheet))
         return
@@ -156,7 +154,7 @@ def _partial(axes: Axes, array: xr.DataArray, sheet: Sheet) -> None:
 def _partial_mark(sheet: Sheet) -> dict[str, Any]:
     return {
         "marker": "o",
-        "markersize": _DOT,
+        "markersize": DOT,
         "color": sheet["surface"],
         "markeredgecolor": sheet["text"],
         "markeredgewidth": 0.4,
@@ -182,47 +180,9 @@ def _source_ticks(axes: Axes, array: xr.DataArray, room: float) -> None:
     axes.set_xlabel(f"source {array.attrs['source_axis']}", labelpad=1)
 
 
-def _target_ticks(axes: Axes, array: xr.DataArray, sheet: Sheet, labelled: bool) -> None:
-    """Label targets by sublayer, the final read as `output`, with marks for attention and MLP beside the map."""
-    targets = np.asarray(array["target"].values)
-    kinds = np.asarray(array["target_kind"].values)
-    layers = targets[kinds != "output"]
-    starts = np.asarray(array["starts_block"].values)
-    blocks = np.cumsum(starts)[kinds != "output"].tolist()
-    wanted = depth_ticks(len(layers), blocks, room=1.6, apart=0.14)
-    if len(layers) > 2 and wanted[-1] == len(layers) and (kinds == "output").any():
-        wanted = wanted[:-1]  # it would touch `output`
-    places = [place - 1 for place in wanted]
-    texts = [str(layers[place]) for place in places]
-    for place in np.flatnonzero(kinds == "output"):
-        places.append(int(place))
-        texts.append("output")
-    axes.set_yticks(places, texts if labelled else [])
-    axes.tick_params(axis="y", length=0, pad=8)
-    if labelled:
-        axes.set_ylabel("target sublayer", labelpad=1)
-    if len(targets) > _MOST_DOTS:
-        return
-    grey = sheet["text-secondary"]
-    for kind, face in (("attention", grey), ("mlp", sheet["surface"])):
-        chosen = np.flatnonzero(kinds == kind)
-        axes.plot(
-            np.full(chosen.size, -0.04),
-            chosen,
-            transform=axes.get_yaxis_transform(),
-            clip_on=False,
-            linestyle="none",
-            marker="o",
-            markersize=_DOT,
-            markeredgewidth=0.5,
-            markeredgecolor=grey,
-            markerfacecolor=face,
-        )
-
-
 def _handles(data: Labelled, sheet: Sheet) -> list[Line2D | Patch]:
     arrays = [array for array in data.arrays.values()]
-    small = [array for array in arrays if array.sizes["target"] <= _MOST_DOTS]
+    small = [array for array in arrays if array.sizes["target"] <= MOST_DOTS]
     kinds = {str(kind) for array in small for kind in array["target_kind"].values}
     handles: list[Line2D | Patch] = [*kind_handles(sheet, sorted(kinds))]
     if any((array["partial"].values >= 0).any() for array in small):

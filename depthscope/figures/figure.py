@@ -23,6 +23,8 @@ from depthscope.figures.limits import has_logarithm, limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
 from depthscope.figures.loss_plotly import loss_plotly
+from depthscope.figures.mixing import MixingOptions, mixing_data
+from depthscope.figures.mixing_plotly import mixing_plotly
 from depthscope.figures.names import told_apart
 from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
 from depthscope.figures.outer_state_plotly import outer_state_plotly
@@ -87,6 +89,13 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             options=SkipPathOptions,
             data=skip_paths_data,
             plotly=skip_paths_plotly,
+            scaled=False,
+        ),
+        "mixing": Figure(
+            shows="what every read is made of, by origin, one signed map a run for any design",
+            options=MixingOptions,
+            data=mixing_data,
+            plotly=mixing_plotly,
             scaled=False,
         ),
         "outer-state": Figure(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 Range = Literal["shared", "full", "own"]
@@ -55,6 +56,31 @@ def limits_of(
         low, high = (
             (low / 1.5, high * 1.5) if low > 0 else (low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2)
         )
+    return Limits(
+        low=low, high=high, clips_low=bool(values.min() < low), clips_high=bool(values.max() > high)
+    )
+
+
+def shared_limits(
+    runs: Sequence[npt.NDArray[np.float64]],
+    *,
+    signed: bool,
+    percentile: float = _ROBUST[1],
+    most: float = math.inf,
+) -> Limits | None:
+    """Return the common range of shares, one array a run: from 0, or symmetric when `signed`; rounded up to 0.05.
+
+    It holds the sizes up to `percentile`, and ends at `most`, whatever lies beyond.
+    Robust for each run by itself: the many small shares of a deep run do not clip those of a shallow one.
+    """
+    finite = [values[np.isfinite(values)] for values in runs]
+    values = np.concatenate(finite) if finite else np.empty(0)
+    if values.size == 0:
+        return None
+    reach = max(float(np.percentile(np.abs(run), percentile)) for run in finite if run.size)
+    unit = 0.05 if reach > 0.05 else 0.005
+    high = min(float(np.ceil(reach / unit - 1e-9) * unit) or unit, most)
+    low = -high if signed else 0.0
     return Limits(
         low=low, high=high, clips_low=bool(values.min() < low), clips_high=bool(values.max() > high)
     )

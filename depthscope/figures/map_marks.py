@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,16 @@ def hatched(
     boxes: Sequence[tuple[float, float, float, float]], suffix: str, look: Look
 ) -> list[dict[str, Any]]:
     """Hatch `boxes` (left, right, top, bottom) of the axes numbered `suffix`, as one trace."""
+    return hatched_boxes(boxes, (f"x{suffix}", f"y{suffix}"), look, {})
+
+
+def hatched_boxes(
+    boxes: Sequence[tuple[float, float, float, float]],
+    axes: tuple[str, str],
+    look: Look,
+    meta: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    """Hatch `boxes` (left, right, top, bottom) on `axes` (x, y), as one trace whose meta has the role ``hatch``."""
     if not boxes:
         return []
     x: list[float | None] = []
@@ -96,15 +106,15 @@ def hatched(
             "mode": "lines",
             "x": x[:-1],
             "y": y[:-1],
-            "xaxis": f"x{suffix}",
-            "yaxis": f"y{suffix}",
+            "xaxis": axes[0],
+            "yaxis": axes[1],
             "fill": "toself",
             "fillcolor": "rgba(0,0,0,0)",
             "fillpattern": {"shape": "/", "size": 6, "solidity": 0.16, "fgcolor": look.theme["chart-hatch"]},
             "line": {"width": 0},
             "hoverinfo": "skip",
             "showlegend": False,
-            "meta": {"role": "hatch"},
+            "meta": {**meta, "role": "hatch"},
         }
     ]
 

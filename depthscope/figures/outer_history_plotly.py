@@ -12,9 +12,9 @@ from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Limits, limits_of
 from depthscope.figures.look import Look, axis, frame, step_axis
 from depthscope.figures.map_marks import column_edges, column_width, hatched
-from depthscope.figures.names import plotly_text, shortened
+from depthscope.figures.names import shortened
 from depthscope.figures.outer_marks import block_ticks
-from depthscope.figures.ticks import round_ticks, short_number
+from depthscope.figures.step_lines import step_lines
 from depthscope.figures.typed import typed
 
 MOST_MAPS = 6
@@ -107,53 +107,19 @@ def _edges(array: xr.DataArray, last: float) -> npt.NDArray[np.float64]:
 
 def outer_line_plotly(data: Labelled, *, look: Look, end: int | None = None) -> dict[str, Any]:
     """Return a plotly figure (as a dict) of `outer_history_data` of a quantity without blocks: one line a run."""
-    order = list(data.arrays)
-    newest = [int(array["step_end"].values[-1]) for array in data.arrays.values()]
-    last = max(newest + ([] if end is None else [end]), default=0) or 1
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": plotly_text(data.names.get(run, run)),
-            "x": typed(np.asarray(array["step_end"].values, dtype=np.float64)),
-            "y": typed(np.asarray(array.values[0], dtype=np.float64)),
-            "line": {"color": look.colour(run, order), "width": 2, "dash": look.dash(run, order)},
-            "hoverinfo": "none" if look.host == "page" else "x+y+name",
-            "meta": {"run": run, "role": "line"},
-        }
-        for run, array in data.arrays.items()
-    ]
     values = np.concatenate([array.values[0] for array in data.arrays.values()] or [np.empty(0)])
     finite = values[np.isfinite(values)]
     high = 1.08 * float(finite.max()) if finite.size and finite.max() > 0 else 1.0
-    ticks = round_ticks(0, high, 4)
-    layout = frame(look, left=44, top=20, right=104, bottom=40)
-    layout |= {
-        "xaxis": step_axis(look, last, 5),
-        "yaxis": axis(
-            look,
-            grid=True,
-            range=[0, high],
-            tickvals=ticks,
-            ticktext=[short_number(tick) for tick in ticks],
-        ),
-        "meta": {
-            "panel": "outer",
-            "part": "line",
-            "focus": look.focus,
-            "labels": [
-                {
-                    "run": run,
-                    "slot": look.slot(run, order),
-                    "text": shortened(data.names.get(run, run), 22),
-                    "y": float(array.values[0][-1]) if np.isfinite(array.values[0][-1]) else None,
-                    "pin": False,
-                }
-                for run, array in data.arrays.items()
-            ],
-        },
+    lines = {
+        run: (
+            np.asarray(array["step_end"].values, dtype=np.float64),
+            np.asarray(array.values[0], dtype=np.float64),
+        )
+        for run, array in data.arrays.items()
     }
-    return {"data": traces, "layout": layout}
+    figure = step_lines(lines, data.names, look=look, value_range=(0.0, high), end=end)
+    figure["layout"]["meta"] |= {"panel": "outer", "part": "line"}
+    return figure
 
 
 def _entry(

@@ -17,6 +17,7 @@ from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import RANGES, Range
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
+from depthscope.figures.mixing import MixingOptions, mixing_data
 from depthscope.figures.outer_state import OuterStateOptions, outer_state_data
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.shown import quantity_shown
@@ -59,6 +60,7 @@ _DATA: Mapping[str, Callable[[Sequence[ReadableRun], Any], Labelled]] = {
     "depth-attention": depth_attention_data,
     "block-boundaries": block_boundaries_data,
     "skip-paths": skip_paths_data,
+    "mixing": mixing_data,
     "outer-state": outer_state_data,
 }
 
@@ -121,6 +123,12 @@ PAPER_FIGURES: Mapping[str, PaperFigure] = MappingProxyType(
             options=SkipPathOptions,
             parts=_one("skip-paths", SkipPathOptions),
             renderer="skip_paths_paper:skip_paths_paper",
+        ),
+        "mixing": PaperFigure(
+            shows="what every read is made of, by origin, one signed map a run",
+            options=MixingOptions,
+            parts=_one("mixing", MixingOptions),
+            renderer="mixing_paper:mixing_paper",
         ),
         "outer-state": PaperFigure(
             shows="energy, write ratio, gates and extra dimensions of a wide state, by block",

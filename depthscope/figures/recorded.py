@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from depthscope.figures.labelled import Absent
 from depthscope.figures.readable import ReadableRun
 from depthscope.quantities import QUANTITIES
 from depthscope.quantities import quantity as look_up
@@ -33,6 +34,14 @@ def row_for(steps: IntArray, asked: int | None) -> int | None:
         return int(steps[-1])
     place = int(np.searchsorted(steps, asked, side="right")) - 1
     return int(steps[place]) if place >= 0 else None
+
+
+def recorded_row(run: ReadableRun, quantity: str, step: int) -> npt.NDArray[np.float64]:
+    """Return the record of `quantity` at exactly `step`, without the step dim; `Absent` where there is none."""
+    row = run.read(quantity, start=step, stop=step + 1)
+    if row.sizes["step"] == 0:
+        raise Absent(f"{look_up(quantity).label.lower()} has no record at step {step}")
+    return np.asarray(row.isel(step=0).values, dtype=np.float64)
 
 
 def aligned_step(

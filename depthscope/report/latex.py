@@ -46,6 +46,7 @@ _WORDS = {
     "n_sources": r"n_{\mathrm{sources}}",
     "newest": r"\mathrm{newest}",
     "distance": r"\mathrm{distance}",
+    "constant": r"\mathrm{constant}",
 }
 _MATHS = re.compile(
     r"dL/d|n_sources|[A-Za-z]+|\|\||->|_\{[^{}]*\}|_[A-Za-z0-9]+|\^-?\d+|[0-9.]+|[\s()+\-*/<>|,=\[\]]"

@@ -94,7 +94,7 @@ def _transform(array: xr.DataArray, quantity: str, data: Labelled) -> str:
     if mode == "ratio":
         steps.append("ratio to first")
     if mode == "difference":
-        name = data.names.get(data.attributes["baseline"], "the baseline")
+        name = data.attributes.get("reference") or data.names.get(data.attributes["baseline"], "the baseline")
         steps.append(f"{'difference' if is_signed(quantity) else 'log2 ratio'} to {name}")
     return ", ".join(steps)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -277,6 +278,24 @@ def test_an_attention_sink_is_named_with_its_contribution(write_run: WriteRun) -
     assert sink.text == (
         "over 16 targets the embedding has 6.0 times its uniform weight at step 190 and is 40 % of what they read."
     )
+
+
+def test_reads_whose_shares_cancel_are_counted_with_the_worst_named(write_run: WriteRun) -> None:
+    layout = replace(prenorm_layout(), mixing=(True,) * 9)
+    size = np.ones((3, 9))
+    size[:, 4] = [5.0, 2.0, 2.4]
+    size[:, 8] = [1.0, 1.0, 3.1]
+    (found,) = findings(write_run("two", layout, {"mixing_cancellation": size}))
+    assert (found.kind, found.page, found.step) == ("cancellation", "mixing", 20)
+    assert found.text == (
+        "the shares of 2 of 9 reads are large terms that cancel: their sizes sum to 2.4–3.1, "
+        "most in the final read, at step 20."
+    )
+    (one,) = findings(write_run("one", layout, {"mixing_cancellation": size[:1]}))
+    assert (
+        one.text == "the shares of sublayer 5 are large terms that cancel: their sizes sum to 5.0, at step 0."
+    )
+    assert findings(write_run("none", layout, {"mixing_cancellation": size[:2]})) == [], "2.0 is not past 2"
 
 
 def test_a_reason_given_by_the_recorder_is_passed_on(write_run: WriteRun) -> None:

@@ -17,6 +17,7 @@ from depthscope.store import open_run
 from tests.app.conftest import Serve
 from tests.app.page import AppPage
 from tests.figures.mixing_runs import record_mixing, record_outer
+from tests.figures.origin_runs import record_origins
 from tests.figures.runs import record
 
 pytestmark = pytest.mark.browser
@@ -29,6 +30,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     record_mixing(folder / "blocks", block=4)
     record_mixing(folder / "full")
     record_outer(folder / "wide")
+    record_origins(folder / "taken-apart")
     return folder
 
 
@@ -68,6 +70,7 @@ def test_the_archive_holds_figure_numbers_caption_and_provenance(
         ("depth", "depth-profile"),
         ("boundaries", "block-boundaries"),
         ("paths", "skip-paths"),
+        ("mixing", "mixing"),
         ("outer", "outer-state"),
     ],
 )

@@ -51,6 +51,9 @@ fields = (
     "targets",
     "weights",
     "cell",
+    "share",
+    "mixing",
+    "entry",
     "sort",
     "top",
     "threshold",
@@ -74,6 +77,10 @@ def test_whatever_the_browser_sends_the_question_makes_sense(data: object) -> No
     assert ask.targets in ("together", "attention", "mlp")
     assert ask.view in ("mean", "spread", "uniform", "local", "difference")
     assert ask.cell is None or (ask.cell[0] >= 1 and ask.cell[1] >= 0)
+    assert ask.share in ("contribution", "coefficient")
+    assert ask.mixing in ("absolute", "difference")
+    assert ask.entry[0] is None or ask.entry[0] >= 1
+    assert ask.entry[1] is None or ask.entry[1] >= 0
     assert 1 <= ask.top <= 60
     assert 0 <= ask.least_weight <= 1
     assert ask.least_distance >= 2

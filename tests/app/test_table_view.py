@@ -13,6 +13,7 @@ from depthscope.store import open_run
 from tests.app.conftest import Serve
 from tests.app.page import AppPage
 from tests.figures.mixing_runs import record_mixing, record_outer, weight
+from tests.figures.origin_runs import record_origins
 from tests.figures.runs import record, state
 
 pytestmark = pytest.mark.browser
@@ -98,6 +99,7 @@ PANELS = {
     "boundaries": ("boundary-folded", "boundary-sums", "boundary-reset", "boundary-read"),
     "attention": ("attention-1", "cell-weight", "cell-contribution"),
     "paths": ("arcs",),
+    "mixing": ("mixing-1", "mixing-2", "mixing-row", "mixing-series"),
     "outer": ("outer-map", "outer-balance", "outer-gates", "outer-direct"),
 }
 
@@ -109,6 +111,8 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     record_mixing(folder / "blocks", block=4)
     record_mixing(folder / "full")
     record_outer(folder / "wide")
+    record_origins(folder / "taken-apart")
+    record_origins(folder / "with-blocks", design="hires", block=4)
     return folder
 
 
@@ -122,7 +126,7 @@ def test_every_number_that_is_drawn_is_in_the_csv(
             """(panel) => {
               const gd = document.querySelector(`#graph-${panel} .js-plotly-plot`);
               const flat = (trace) => (trace.type === "heatmap" ? Array.from(trace.z, (row) => Array.from(row)).flat() : Array.from(trace.y));
-              return gd._fullData.filter((trace) => ["line", "map", "weight", "contribution", "energy"].includes(trace.meta?.role))
+              return gd._fullData.filter((trace) => ["line", "map", "weight", "contribution", "energy", "embedding", "sublayers", "constant"].includes(trace.meta?.role))
                 .flatMap((trace) => flat(trace).map((value) => (gd.layout.meta.log && trace.type === "heatmap" ? 10 ** value : value)))
                 .filter(Number.isFinite);
             }""",

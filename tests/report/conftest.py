@@ -9,6 +9,7 @@ import pytest
 
 from depthscope.store import ArraySpec, Coordinate, Run, RunWriter, StreamSpec, open_run
 from tests.figures.mixing_runs import record_mixing
+from tests.figures.origin_runs import record_origins
 from tests.figures.runs import LAYER_ARRAYS, outline, record, rows
 
 BLOCKS = 4
@@ -60,12 +61,13 @@ def record_wide(path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the runs prenorm, block, attention and wide, 8 sublayers each; treat it as read only."""
+    """Return a folder with the runs prenorm, block, attention, wide and apart, 8 sublayers each; treat it as read only."""
     folder = tmp_path_factory.mktemp("recorded")
     record(folder / "prenorm", arrays=(*LAYER_ARRAYS, "read_rms"), config={"seed": 1}, changes=_reads())
     record(folder / "block", block=2, scale=1.5, arrays=(*LAYER_ARRAYS, "read_rms"), changes=_reads())
     record_mixing(folder / "attention", block=2)
     record_wide(folder / "wide")
+    record_origins(folder / "apart", design="hires", block=4)
     return folder
 
 
@@ -75,4 +77,4 @@ def _reads() -> dict[int, dict[str, np.ndarray]]:
 
 @pytest.fixture(scope="session")
 def runs(recorded: Path) -> dict[str, Run]:
-    return {name: open_run(recorded / name) for name in ("prenorm", "block", "attention", "wide")}
+    return {name: open_run(recorded / name) for name in ("prenorm", "block", "attention", "wide", "apart")}

@@ -52,7 +52,7 @@ def test_binned_columns_are_told(runs: Runs, tmp_path: Path) -> None:
 
 def test_runs_that_a_figure_does_not_fit_are_left_out_with_the_reason(runs: Runs, tmp_path: Path) -> None:
     written = export("depth-attention", list(runs.values()), tmp_path / "f.svg")
-    assert set(written.left_out) == {"prenorm", "block", "wide"}
+    assert set(written.left_out) == {"prenorm", "block", "wide", "apart"}
     assert all("not recorded" in reason for reason in written.left_out.values())
 
 

@@ -15,6 +15,7 @@ from depthscope.figures.paper import type_settings
 from depthscope.report import export
 from depthscope.store import Run, open_run
 from tests.figures.mixing_runs import record_mixing
+from tests.figures.origin_runs import record_origins
 from tests.figures.runs import record
 from tests.report.pdf import read_pdf
 
@@ -67,6 +68,19 @@ def unreadable(boxes: list[tuple[str, np.ndarray]]) -> list[str]:
 @pytest.mark.parametrize("name", PAPER_FIGURES)
 def test_no_text_overlaps_another_or_is_cut_off(name: str, width: float, runs: Runs) -> None:
     assert unreadable(text_boxes(name, list(runs.values()), width)) == []
+
+
+@pytest.mark.parametrize("width", [3.25, 6.75])
+def test_mixing_of_four_designs_and_of_two_depths_is_readable(width: float, tmp_path: Path) -> None:
+    designs = ("prenorm", "full-attnres", "hires", "cancelling")
+    for design in designs:
+        record_origins(tmp_path / design, design=design, layers=12, block=4, steps=(0, 10))
+    record_origins(tmp_path / "deep", design="hires", layers=128, block=8, steps=(0, 10))
+    four = [open_run(tmp_path / design) for design in designs]
+    deep = open_run(tmp_path / "deep")
+    for runs in (four, four[:2], [deep, four[0]], [deep.renamed(LONG[0].format(1))], [*four, deep]):
+        assert unreadable(text_boxes("mixing", runs, width)) == []
+    assert unreadable(text_boxes("mixing", four[:2], width, share="coefficient")) == []
 
 
 def test_pinned_steps_are_named_at_their_lines(runs: Runs) -> None:

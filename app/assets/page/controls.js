@@ -4,7 +4,7 @@
   let live = true;
 
   const toggleDifference = () => {
-    const [name, plain] = ds.page === "attention" ? ["weights", "mean"] : ["mode", "absolute"];
+    const [name, plain] = { attention: ["weights", "mean"], mixing: ["mixing", "plain"] }[ds.page] || ["mode", "absolute"];
     ds.change({ [name]: ds.state[name] === "difference" ? plain : "difference" });
   };
   const toggleLog = () => ds.change({ scale: ds.state.scale === "log" ? "linear" : "log" });

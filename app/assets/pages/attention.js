@@ -1,20 +1,12 @@
 /* Depth attention: one map panel a run, the cell that is followed over steps, what hovering says. */
 (() => {
   const ds = (window.depthscope = window.depthscope || {});
-  const { make, px, fill } = ds;
-  const MAPS = ["attention-1", "attention-2", "attention-3", "attention-4"];
+  const MAPS = ds.mapPanels("attention");
   const SERIES = ["cell-weight", "cell-contribution"];
-
-  /** The runs whose maps are shown: the chosen one, else all that have maps; without any, the first has the reason. */
-  const mapped = (view) => {
-    const chosen = view.able.filter((run) => view.only === "all" || run.id === view.only);
-    const runs = chosen.length ? chosen : view.able;
-    return (runs.length ? runs : view.runs.slice(0, 1)).slice(0, MAPS.length);
-  };
 
   const chosenCell = (view) => {
     const [run, target, source] = (view.cell || "").split(":");
-    const held = mapped(view).some((entry) => entry.id === run);
+    const held = ds.mapped(view).some((entry) => entry.id === run);
     return held && /^\d+$/.test(target) && /^\d+$/.test(source) ? { run, cell: [Number(target), Number(source)] } : null;
   };
 
@@ -29,7 +21,7 @@
 
   ds.definePage("attention", {
     questions: (view, common) => {
-      const maps = mapped(view);
+      const maps = ds.mapped(view);
       const runs = (view.able.length ? maps : view.runs).map((run) => run.id);
       const step = view.following ? null : view.shownStep;
       const asked = {
@@ -49,28 +41,9 @@
     },
   });
 
-  const rather = (label, value, pressed) => make("button", {
-    type: "button", class: "segment", "data-action": "set", "data-name": "only", "data-value": value,
-    "aria-pressed": pressed ? "true" : "false",
-  }, label);
-
-  // As many panels as maps; the ones with more sources get more room. Their samples and the choice of runs.
   ds.onChange((view) => {
-    if (view.page !== "attention") return;
-    const maps = mapped(view);
-    const grid = document.getElementById("attention-maps");
-    MAPS.forEach((panel, i) => {
-      document.getElementById(`panel-${panel}`).hidden = i >= Math.max(maps.length, 1);
-      fill(document.getElementById(`sample-${panel}`), maps[i] && view.able.length ? [ds.lineSample(maps[i])] : []);
-    });
-    const most = Math.max(...maps.map((run) => run.sources), 1);
-    const columns = maps.slice(0, 2).map((run) => (run.sources * 2 > most ? "656fr" : "500fr"));
-    grid.style.gridTemplateColumns = columns.join(" ") || "1fr";
-    grid.classList.toggle("many", maps.length > 2);
-    const only = view.able.some((run) => run.id === view.only) ? view.only : "all";
-    const names = view.able.slice(0, MAPS.length).map((run) => rather(run.name, run.id, run.id === only));
-    const all = rather(view.able.length === 2 ? "Both runs" : "All runs", "all", only === "all");
-    fill(document.getElementById("only"), view.able.length > 1 ? [all, ...names] : []);
+    if (view.page === "attention")
+      ds.showMaps(view, { panels: MAPS, grid: "attention-maps", choice: "only", size: (run) => run.sources, across: 2 });
   });
 
   /** The mark of the followed cell, in both maps of its run. */
@@ -84,15 +57,7 @@
       for (const trace of gd._fullData.filter((entry) => entry.type === "heatmap" && entry.meta.run === run)) {
         const value = document.querySelector(`#key-cell-${trace.meta.role} .value`);
         if (value && readable(ds.resolve())) value.textContent = twoDigits(trace.z[row][cell.source]);
-        const xaxis = gd._fullLayout[trace.xaxis.replace("x", "xaxis")];
-        const yaxis = gd._fullLayout[trace.yaxis.replace("y", "yaxis")];
-        const [left, right, top, bottom] = [
-          xaxis.l2p(cell.source - 0.5), xaxis.l2p(cell.source + 0.5), yaxis.l2p(row - 0.5), yaxis.l2p(row + 0.5),
-        ];
-        if (right < 0 || left > xaxis._length || bottom < 0 || top > yaxis._length) continue;
-        parts.push(make("span", { class: "cell-mark", style: {
-          left: px(xaxis._offset + left), top: px(yaxis._offset + top), width: px(right - left), height: px(bottom - top),
-        } }));
+        parts.push(...ds.cellMark(gd, trace, [cell.source - 0.5, cell.source + 0.5], [row - 0.5, row + 0.5]));
       }
     }
     return parts;

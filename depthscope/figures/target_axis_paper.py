@@ -1,0 +1,51 @@
+"""The axis of targets beside a paper map: sublayers and the final read, with marks for attention and MLP."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from depthscope.figures.paper import Sheet, depth_ticks
+
+DOT = 2.0
+MOST_DOTS = 40
+"""Targets of a map above which the marks of attention and MLP are left out."""
+
+
+def target_ticks(axes: Axes, array: xr.DataArray, sheet: Sheet, labelled: bool) -> None:
+    """Label targets by sublayer, the final read as `output`, with marks for attention and MLP beside the map."""
+    targets = np.asarray(array["target"].values)
+    kinds = np.asarray(array["target_kind"].values)
+    layers = targets[kinds != "output"]
+    starts = np.asarray(array["starts_block"].values)
+    blocks = np.cumsum(starts)[kinds != "output"].tolist()
+    wanted = depth_ticks(len(layers), blocks, room=1.6, apart=0.14)
+    if len(layers) > 2 and wanted[-1] == len(layers) and (kinds == "output").any():
+        wanted = wanted[:-1]  # it would touch `output`
+    places = [place - 1 for place in wanted]
+    texts = [str(layers[place]) for place in places]
+    for place in np.flatnonzero(kinds == "output"):
+        places.append(int(place))
+        texts.append("output")
+    axes.set_yticks(places, texts if labelled else [])
+    axes.tick_params(axis="y", length=0, pad=8)
+    if labelled:
+        axes.set_ylabel("target sublayer", labelpad=1)
+    if len(targets) > MOST_DOTS:
+        return
+    grey = sheet["text-secondary"]
+    for kind, face in (("attention", grey), ("mlp", sheet["surface"])):
+        chosen = np.flatnonzero(kinds == kind)
+        axes.plot(
+            np.full(chosen.size, -0.04),
+            chosen,
+            transform=axes.get_yaxis_transform(),
+            clip_on=False,
+            linestyle="none",
+            marker="o",
+            markersize=DOT,
+            markeredgewidth=0.5,
+            markeredgecolor=grey,
+            markerfacecolor=face,
+        )
