@@ -86,6 +86,7 @@ def test_every_quantity_of_streams(recorded: Any) -> None:
     expected = quantities(found.walked)
     if way == "mask":
         del expected["output_rms"]  # walked over all tokens
+        assert np.isfinite(found.run["grad_write_rms"].values).all()
     if not design.startswith("mhc"):
         del expected["sinkhorn_residue"]
         assert "doubly stochastic" in found.run.missing["sinkhorn_residue"]
