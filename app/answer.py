@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dash import Patch, html
+from dash import Patch, html, no_update
 
 from depthscope.app.state import Ask
 
@@ -39,16 +41,29 @@ class Answer:
     """For the drawer: run id to a few words, empty for runs that have the quantity."""
 
 
-def as_outputs(answer: Answer, ask: Ask) -> tuple[Any, str, str, str, list[Any]]:
-    """Return figure, title, note, warning and empty text of a panel, in the order of its outputs."""
-    empty = [] if answer.figure else answer.empty
-    return _figure(answer, ask), answer.title, answer.note, _warning(answer), empty
+def as_outputs(answer: Answer, ask: Ask, *, table: bool = False, keyed: bool = True) -> list[Any]:
+    """Return a panel's outputs: figure, title, note, warning, empty text, definition, key.
+
+    With `table`, rows stand in place of the figure, and a mark for the page comes last; without `keyed` there is no
+    key. What the page holds already is not sent again: each part that its document builds anew costs it a millisecond
+    or two, as much as drawing a map does.
+    """
+    shown = bool(answer.rows if table else answer.figure)
+    parts = [answer.title, answer.note, _warning(answer), [] if shown else answer.empty, answer.definition]
+    parts += [answer.key] if keyed else []
+    if table:
+        parts = [answer.rows, *parts]
+    digests = [_digest(part) for part in parts]
+    held = ask.held if len(ask.held) == len(parts) else [""] * len(parts)
+    new = [part if digests[i] != held[i] else no_update for i, part in enumerate(parts)]
+    mark = {**ask.mark, "held": digests}
+    return [*new, {"asked": mark}] if table else [_figure(answer, ask, mark), *new]
 
 
-def as_table(answer: Answer, ask: Ask) -> tuple[Any, str, str, str, list[Any]]:
-    """Return what `as_outputs` returns for a panel with a table: its rows in place of the figure."""
-    empty = [] if answer.rows else answer.empty
-    return answer.rows, answer.title, answer.note, _warning(answer), empty
+def _digest(part: Any) -> str:
+    """Return a few letters that differ where what a part shows differs."""
+    text = json.dumps(part, default=lambda component: component.to_plotly_json())
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _warning(answer: Answer) -> str:
@@ -56,7 +71,7 @@ def _warning(answer: Answer) -> str:
     return "; ".join(filter(None, warnings)) if answer.figure is not None or answer.rows else ""
 
 
-def _figure(answer: Answer, ask: Ask) -> Any:
+def _figure(answer: Answer, ask: Ask, mark: Mapping[str, Any]) -> Any:
     """Return the whole figure, or, when the page holds one with the same traces, a patch with what is new."""
     layout = dict(answer.figure["layout"]) if answer.figure else dict(_BLANK)
     traces = list(answer.figure["data"]) if answer.figure else []
@@ -69,7 +84,7 @@ def _figure(answer: Answer, ask: Ask) -> Any:
     layout["meta"] = {
         **layout.get("meta", {}),
         "home": home,
-        "asked": {**ask.mark, "shape": shape},
+        "asked": {**mark, "shape": shape},
         "missing": dict(answer.missing),
     }
     layout["uirevision"] = f"{','.join(ask.runs)}|{ask.metric}|{ask.mode}|{ask.log}|{ask.targets}|{ask.cell}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, dcc, html, no_update, set_props
 
-from depthscope.app.answer import Answer, as_outputs, as_table, nothing_selected
+from depthscope.app.answer import Answer, as_outputs, nothing_selected
 from depthscope.app.export import PageFigure, archive
 from depthscope.app.findings import finding_rows
 from depthscope.app.numbers import first_rows, panel_numbers, whole_csv
@@ -129,21 +129,19 @@ def _connect_panel(app: Dash, registry: Registry, name: str, panel: Panel) -> No
             shown = panel.answer(ask, runs, slots)
         else:
             shown = Answer(title=panel.title, empty=nothing_selected(bool(slots), registry.root.name))
-        parts = as_table(shown, ask) if panel.table else as_outputs(shown, ask)
-        mark = [{"asked": ask.mark}] if panel.table else []
-        return [*parts, shown.definition, *([shown.key] if panel.keyed else []), *mark]
+        return as_outputs(shown, ask, table=panel.table, keyed=panel.keyed)
 
     app.callback(_outputs(name, panel), Input(f"ask-{name}", "data"), prevent_initial_call=True)(answered)
-    arrived = ("marked", f"mark-{name}", "data") if panel.table else ("answered", f"graph-{name}", "figure")
-    app.clientside_callback(
-        ClientsideFunction("depthscope", arrived[0]),
-        Output(f"seen-{name}", "data"),
-        Input(arrived[1], arrived[2]),
-    )
+    if panel.table:
+        app.clientside_callback(
+            ClientsideFunction("depthscope", "marked"),
+            Output(f"seen-{name}", "data"),
+            Input(f"mark-{name}", "data"),
+        )
 
 
 def _outputs(name: str, panel: Panel) -> list[Output]:
-    """The parts of a panel, in the order of `as_outputs`, then the definition, the key, and a table's mark."""
+    """The parts of a panel, in the order of `as_outputs`."""
     content = Output(f"table-{name}", "children") if panel.table else Output(f"graph-{name}", "figure")
     return [
         content,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from dash import dcc, html
 
 from depthscope.app.controls import icon_button
+from depthscope.app.static import static
 
 GRAPH_CONFIG: dict[str, Any] = {
     "displayModeBar": False,
@@ -40,7 +41,7 @@ def panel(
         **{"aria-labelledby": f"title-{name}"},
         children=[
             dcc.Store(id=f"ask-{name}"),
-            dcc.Store(id=f"seen-{name}"),
+            *([dcc.Store(id=f"seen-{name}")] if table else []),
             html.Header(
                 className="panel-head",
                 children=[
@@ -48,10 +49,9 @@ def panel(
                     html.H2(id=f"title-{name}"),
                     html.Span(id=f"note-{name}", className="note"),
                     html.Span(id=f"warning-{name}", className="warning"),
-                    html.Div(className="spring"),
                     *legend,
                     *([html.Span(id=f"key-{name}", className="key")] if key else []),
-                    *([] if table else [_table_button(name)]),
+                    *([] if table else [static(_table_button(name))]),
                 ],
             ),
             html.Div(

@@ -10,6 +10,7 @@ from dash import dcc, html
 from depthscope.app.controls import icon, icon_button, segments
 from depthscope.app.dialogs import data_dialog, export_dialog, help_dialog
 from depthscope.app.page import Page
+from depthscope.app.static import static
 
 POLL_MS = 2000
 
@@ -26,13 +27,13 @@ def shell(pages: Sequence[Page], prefix: str, catalogue: dict[str, Any]) -> html
             dcc.Store(id="seen-timeline"),
             dcc.Interval(id="poll", interval=POLL_MS),
             html.A("Skip to the page", href="#page", className="skip"),
-            header(pages, prefix),
+            static(header(pages, prefix)),
             drawer(),
             main(pages),
             step_bar(),
-            help_dialog(),
-            data_dialog(),
-            export_dialog(),
+            static(help_dialog()),
+            static(data_dialog()),
+            static(export_dialog()),
             dcc.Store(id="ask-rows"),
             dcc.Store(id="table-rows"),
             dcc.Store(id="seen-tabled"),
@@ -57,7 +58,7 @@ def main(pages: Sequence[Page]) -> html.Main:
             dcc.Store(id="findings-mark"),
             dcc.Store(id="seen-findings"),
             *(
-                html.Div([html.H1(page.title), *page.head()], className="head", **_of(page, place))
+                static(html.Div([html.H1(page.title), *page.head()], className="head", **_of(page, place)))
                 for place, page in enumerate(pages)
             ),
             html.Section(
@@ -66,8 +67,8 @@ def main(pages: Sequence[Page]) -> html.Main:
                 children=[
                     html.Span("Findings", id="finding-count"),
                     html.Div(id="findings"),
-                    icon_button("previous", "finding-previous", "Previous finding"),
-                    icon_button("next", "finding-next", "Next finding"),
+                    static(icon_button("previous", "finding-previous", "Previous finding")),
+                    static(icon_button("next", "finding-next", "Next finding")),
                 ],
             ),
             *(
@@ -147,13 +148,15 @@ def drawer() -> html.Aside:
             ),
             html.Div([html.Span(id="runs-count"), html.Span("last step")], className="runs-head"),
             html.Ul(id="runs"),
-            html.Div(
-                className="hints",
-                children=[
-                    html.Div([html.Kbd("← →"), html.Span("step, with shift ten")]),
-                    html.Div([html.Kbd("b"), html.Span("difference to baseline")]),
-                    html.Div([html.Kbd("?"), html.Span("all keys")]),
-                ],
+            static(
+                html.Div(
+                    className="hints",
+                    children=[
+                        html.Div([html.Kbd("← →"), html.Span("step, with shift ten")]),
+                        html.Div([html.Kbd("b"), html.Span("difference to baseline")]),
+                        html.Div([html.Kbd("?"), html.Span("all keys")]),
+                    ],
+                )
             ),
         ],
     )
@@ -164,39 +167,52 @@ def step_bar() -> html.Footer:
         id="stepbar",
         **{"aria-label": "Step"},
         children=[
-            html.Div(
-                className="transport",
-                children=[
-                    icon_button("previous", "previous", "Previous step (←)"),
-                    icon_button("play", "play", "Play (space)", id="play"),
-                    icon_button("next", "next", "Next step (→)"),
-                ],
+            static(
+                html.Div(
+                    className="transport",
+                    children=[
+                        icon_button("previous", "previous", "Previous step (←)"),
+                        icon_button("play", "play", "Play (space)", id="play"),
+                        icon_button("next", "next", "Next step (→)"),
+                    ],
+                )
             ),
             html.Label("Step", htmlFor="step-input"),
             dcc.Input(id="step-input", type="text", inputMode="numeric", autoComplete="off", debounce=True),
             html.Span(id="step-of"),
             icon_button("pin", "pin", "Pin this step (p)", id="pin"),
-            html.Div(
-                id="slider",
-                role="slider",
-                tabIndex="0",
-                **{"aria-label": "Step", "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0"},
-                children=[
-                    html.Div(id="slider-pins"),
-                    html.Div(id="slider-label"),
-                    html.Div(id="slider-track"),
-                    html.Div(id="slider-past"),
-                    html.Div(id="slider-ticks"),
-                    html.Div(id="slider-thumb"),
-                    html.Div(id="slider-phases"),
-                ],
+            static(
+                html.Div(
+                    id="slider",
+                    role="slider",
+                    tabIndex="0",
+                    **{
+                        "aria-label": "Step",
+                        "aria-valuemin": "0",
+                        "aria-valuemax": "0",
+                        "aria-valuenow": "0",
+                    },
+                    children=[
+                        html.Div(id="slider-pins"),
+                        html.Div(id="slider-label"),
+                        html.Div(id="slider-track"),
+                        html.Div(id="slider-past"),
+                        html.Div(id="slider-ticks"),
+                        html.Div(id="slider-thumb"),
+                        html.Div(id="slider-phases"),
+                    ],
+                )
             ),
-            html.Div(
-                className="alignment",
-                children=[
-                    html.Span("Compare at equal"),
-                    segments("align", (("step", "step"), ("tokens", "tokens"), ("loss", "validation loss"))),
-                ],
+            static(
+                html.Div(
+                    className="alignment",
+                    children=[
+                        html.Span("Compare at equal"),
+                        segments(
+                            "align", (("step", "step"), ("tokens", "tokens"), ("loss", "validation loss"))
+                        ),
+                    ],
+                )
             ),
         ],
     )

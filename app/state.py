@@ -29,6 +29,7 @@ DEFAULT_QUANTITY = "state_logrms"
 _MOST_RUNS = 200
 _MOST_PINS = 8
 _MOST_PATHS = 60
+_MOST_PARTS = 10
 _AXIS = re.compile(r"[xy]axis[0-9]{0,2}")
 Choice = TypeVar("Choice", bound=str)
 
@@ -56,6 +57,8 @@ class Ask:
     """Ranges of axes, by their name in the layout, that the reader has chosen by zooming."""
     shape: str
     """Which traces the figure on the page has."""
+    held: tuple[str, ...]
+    """What the page holds of the panel beside its figure: one digest a part, as sent with the last answer."""
     page: str
     """The page that asks, for what depends on it."""
     shown: str | None
@@ -97,6 +100,7 @@ def read_ask(data: Any, known: Collection[str]) -> Ask:
         changed=None if changed is None else _ids(changed, runs),
         zoom=_zoom(given.get("zoom")),
         shape=str(given.get("shape", "")),
+        held=tuple(map(str, _list(given.get("held"))[:_MOST_PARTS])),
         page=str(given.get("page", "")),
         shown=_one_of(given.get("shown"), runs, None),
         ordered=tuple(dict.fromkeys((*_ids(given.get("ordered"), runs), *runs))),

@@ -13,15 +13,6 @@
       return nothing();
     },
     tabled: (data) => { ds.showRows(data); return nothing(); },
-    // A figure came: its overlay follows it from now on.
-    answered: (figure) => {
-      const mark = figure?.layout?.meta?.asked;
-      if (!mark?.panel) return nothing();
-      ds.answered(mark.panel, mark);
-      ds.pages[ds.pageOf(mark.panel)]?.arrived?.(mark.panel, figure.layout.meta);
-      ds.follow(mark.panel);
-      return nothing();
-    },
     // Rows came: of a table, or of the findings line.
     marked: (data) => {
       const mark = data?.asked;

@@ -23,6 +23,15 @@
     if (!same) element.replaceChildren(...children);
   };
 
+  /** Build what the server handed over as data: Dash need not look at what never changes. */
+  ds.buildStatic = () => {
+    const built = (part) => (typeof part === "string" ? part : ds.make(part[0], part[1], ...part[2].map(built)));
+    for (const element of document.querySelectorAll("[data-static]")) {
+      element.append(...JSON.parse(element.dataset.static).map(built));
+      element.removeAttribute("data-static");
+    }
+  };
+
   ds.icon = (name) => ds.make("span", { class: `icon icon-${name}`, "aria-hidden": "true" });
 
   /** The line sample of a run: its colour and its dash. */

@@ -18,6 +18,7 @@ from depthscope.recording.probe_batch import PROBE
 from depthscope.recording.rank_rows import MergedRow
 from depthscope.recording.sites import Sites
 from depthscope.recording.values import joined
+from depthscope.recording.wiring import Change
 
 TOLERANCE = 1e-3
 LOW_PRECISION_TOLERANCE = 2e-2
@@ -63,6 +64,8 @@ class Assembler:
             "layer": np.zeros(layout.layers, dtype=bool),
             "target": np.zeros(len(layout.sources), dtype=bool),
         }
+        self._layer_norms_unknown = np.zeros(layout.layers, dtype=bool)
+        self._norms_unknown: set[str] = set()
 
     def __call__(self, packet: Packet, flat: Array) -> None:
         plan = self._plan(packet)
@@ -99,6 +102,17 @@ class Assembler:
             self._masked(row.step)
             self._masked = None
         self._write(packet, row, values)
+
+    def leave_out(self, change: Change) -> None:
+        """Leave out, from the coming row on, what a change of the model has made unknown."""
+        for layer in change.sites:
+            self._withdrawn["layer"][layer - 1] = True
+            self._sites.withdraw("layer", layer - 1, change.reason)
+        self._norms_unknown.add("grad_norm")
+        if change.norms:
+            self._layer_norms_unknown[[layer - 1 for layer in change.norms]] = True
+        else:
+            self._norms_unknown |= {*ParameterGradient.quantities} - {"param_grad_norm"}
 
     def _write_probe(self, step: int, values: Mapping[str, Any]) -> None:
         shapes = self.probe_shapes
@@ -194,10 +208,14 @@ class Assembler:
             self._withdraw(f"{axis} {position + 1} ({name})", reason)
 
     def _kept(self, name: str, value: Array) -> Array:
+        if name in self._norms_unknown:
+            return np.full_like(value, np.nan)
+        if name == "param_grad_norm":
+            return np.where(self._layer_norms_unknown, np.nan, value)
         dims = self._known[name].dims if name in self._known else ("target",)  # single tokens' maps
         axis = dims[0] if dims else ""
         withdrawn = self._withdrawn.get(axis)
-        if withdrawn is None or not withdrawn.any() or name in ("param_grad_norm", "mixer_grad_norm"):
+        if withdrawn is None or not withdrawn.any() or name == "mixer_grad_norm":
             return value
         kept = np.broadcast_to(value, (len(withdrawn), *value.shape[1:])).copy()
         kept[withdrawn] = np.nan

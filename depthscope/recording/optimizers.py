@@ -35,6 +35,8 @@ class OptimizerReader:
         self.parameters = parameters
         self.read = read
         self.names = {id(parameter): name for name, parameter in parameters.items()}
+        self.strangers: set[int] = set()
+        """Ids of parameters that an optimizer holds, and the model did not when the recorder was attached."""
         self.stepped = False
         self.closure = False
         """The step evaluates its loss itself, possibly several times."""
@@ -69,7 +71,8 @@ class OptimizerReader:
         mine: Iterable[tuple[str | None, nn.Parameter]] = self.parameters.items()
         if optimizer is not None:
             used = (parameter for group in optimizer.param_groups for parameter in group["params"])
-            mine = ((self.names.get(id(parameter)), parameter) for parameter in used)
+            mine = [(self.names.get(id(parameter)), parameter) for parameter in used]
+            self.strangers.update(id(parameter) for name, parameter in mine if name is None)
         read = ((name, local_gradient(parameter)) for name, parameter in mine if name is not None)
         return {name: gradient for name, gradient in read if gradient is not None}
 

@@ -386,6 +386,7 @@ class Recorder:
             self._ranks,
             self._probe,
         )
+        self._session.wiring.strangers = self._optimizers.strangers
         if self._tell is not None:
             self._session.watch(self._tell)
         close_at_exit(self)

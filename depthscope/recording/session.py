@@ -60,6 +60,7 @@ from depthscope.recording.sites import NO_PRODUCT, SILENT_AFTER, STOPPED, Sites
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
 from depthscope.recording.watched import Watched
+from depthscope.recording.wiring import Wiring
 from depthscope.store import (
     RunWriter,
     StreamSpec,
@@ -234,6 +235,7 @@ class Session:
             probe_shapes,
             self._say_masked,
         )
+        self.wiring = Wiring(model, axis, stored_parameters(model))
         self.handover = Handover(self._consume, description.name, self.link.part)
         self.handles: list[RemovableHandle] = hooks.attach(self.observer, model, guard, plan.roles)
         close_at_exit(self)
@@ -384,6 +386,7 @@ class Session:
             if packet.stopped and self.link.sending is not None:
                 self.link.sending.end(packet.stopped)
                 return
+            self._look_for_changes()
             self._assemble(*expand(packet, flat))
             if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
@@ -398,6 +401,16 @@ class Session:
                 self._name_silent_sites(packet.stream_rows)
         except Exception as error:  # noqa: BLE001 - said, or raised, by the training thread
             self.error = self.error or error
+
+    def _look_for_changes(self) -> None:
+        """Leave out, from this row on, what belongs to modules that came or went since the recorder was attached."""
+        changes = self.wiring.changes() if self.link.sending is None else []
+        for change in changes:
+            self._assemble.leave_out(change)
+            self._say_missing({change.path: change.reason})
+        if changes:
+            more = f" (and {len(changes) - 1} more, see recorder.report())" if len(changes) > 1 else ""
+            self.warnings.append(f"{changes[0].reason}{more}")
 
     def _absent(self, rank: int, reason: str) -> None:
         self._say_missing({f"rank {rank}": reason})

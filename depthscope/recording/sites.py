@@ -116,7 +116,8 @@ class Sites:
             self._silent_rows[kind] = silent
             if kind != "read":  # a read whose gradient is missing in a row was there all the same
                 fell = np.flatnonzero((silent == SILENT_AFTER) & (before > 0))
-                self._lost += [(kind, int(position)) for position in fell]
+                places = [(kind, int(position)) for position in fell]
+                self._lost += [place for place in places if place not in self._withdrawn]
         self.changed |= bool(self._lost)
 
     def wrote(self, row: Mapping[str, Any]) -> None:

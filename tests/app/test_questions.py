@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dash import html, no_update
 from hypothesis import given
 from hypothesis import strategies as st
 from plotly.utils import PlotlyJSONEncoder
 
 from depthscope.app import create_app
-from depthscope.app.answer import Answer, as_outputs, as_table
+from depthscope.app.answer import Answer, as_outputs
 from depthscope.app.page import Page
 from depthscope.app.pages import PAGES
 from depthscope.app.pages.depth_attention import DEPTH_ATTENTION
@@ -188,7 +189,7 @@ def test_every_panel_of_a_deep_beside_a_shallow_run_is_small_and_drawn(
     for name, panel in page.panels.items():
         ask = read_ask({"runs": list(slots), "shown": runs[0].id, "page": page.name, "panel": name}, slots)
         answer = panel.answer(ask, runs, slots)
-        sent = (as_table if panel.table else as_outputs)(answer, ask)
+        sent = as_outputs(answer, ask, table=panel.table, keyed=panel.keyed)
         assert len(json.dumps(sent, cls=PlotlyJSONEncoder)) <= 1.5e6, name
         assert answer.figure or answer.rows or answer.empty, name
         assert not any("cannot be read" in reason for reason in answer.absent.values()), answer.absent
@@ -210,9 +211,36 @@ def test_a_damaged_run_leaves_the_others_on_every_page(tmp_path: Path) -> None:
             ask = read_ask({"runs": list(slots), "shown": shown, "page": page.name, "cell": [4, 0]}, slots)
             answer = panel.answer(ask, runs, slots)
             assert answer.figure or answer.rows or answer.empty, name
-            sent = (as_table if panel.table else as_outputs)(answer, ask)
+            sent = as_outputs(answer, ask, table=panel.table, keyed=panel.keyed)
             assert str(tmp_path) not in json.dumps(sent, cls=PlotlyJSONEncoder)
     ask = read_ask({"runs": list(slots), "shown": both["broken"], "cell": [4, 0]}, slots)
     for name in ("attention-1", "cell-weight", "distant"):
         words = str(DEPTH_ATTENTION.panels[name].answer(ask, runs, slots).empty)
         assert "cannot be read: the run broken is damaged" in words, name
+
+
+def test_what_the_page_holds_beside_its_figure_is_not_sent_again() -> None:
+    def sent(note: str, held: list[str]) -> list[object]:
+        ask = read_ask({"runs": ["aa"], "held": held}, KNOWN)
+        answer = Answer(title="t", note=note, figure=_figure("aa"), key=[html.Span("low to high")])
+        return as_outputs(answer, ask)
+
+    first = sent("step 1", [])
+    assert first[1:3] == ["t", "step 1"]
+    assert no_update not in first
+    held = first[0]["layout"]["meta"]["asked"]["held"]  # type: ignore[index]
+    again = sent("step 2", held)
+    assert again[2] == "step 2"
+    assert again[1] is again[6] is no_update
+    assert again[0]["layout"]["meta"]["asked"]["held"] != held  # type: ignore[index]
+    assert no_update not in sent("step 2", held[1:]), "digests of other parts say nothing"
+
+
+def test_rows_that_the_page_holds_are_not_sent_again() -> None:
+    ask = read_ask({"runs": ["aa"]}, KNOWN)
+    first = as_outputs(Answer(title="t", rows=[html.Tr(html.Td("0.3"))]), ask, table=True)
+    ask = read_ask({"runs": ["aa"], "held": first[-1]["asked"]["held"]}, KNOWN)
+    assert as_outputs(Answer(title="t", rows=[html.Tr(html.Td("0.3"))]), ask, table=True)[0] is no_update
+    changed = as_outputs(Answer(title="t", rows=[html.Tr(html.Td("0.4"))]), ask, table=True)
+    assert changed[0] is not no_update
+    assert changed[1] is no_update

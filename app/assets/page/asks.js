@@ -4,12 +4,11 @@
   const ds = (window.depthscope = window.depthscope || {});
   const wanted = {};
   const pending = {};      // panel -> {key, since}
-  const shown = {};        // panel -> {key, versions}
+  const shown = {};        // panel -> {key, versions, shape, held, at}
   const PATIENCE = 6000;   // ms; an answer that failed shows a toast, and the panel may ask again
   const LOADING = 300;
   const READ_SLOWLY = ["findings", "cards", "sentences", "summary", "about", "recorded", "sites", "config", "missing"];
   const FINDINGS_EVERY = 10000;   // ms; findings are read, so they do not change with every new row
-  let pressed = false;            // a drag on a plot: a figure drawn anew would end it, so none is asked for
 
   /** What each page brings: questions(view, common) by panel, and what it does when an answer arrived. */
   ds.pages = {};
@@ -31,7 +30,7 @@
 
   const send = (panel) => {
     const wish = wanted[panel];
-    if (!wish || pressed || (pending[panel] && performance.now() - pending[panel].since < PATIENCE)) return;
+    if (!wish || ds.dragging() || (pending[panel] && performance.now() - pending[panel].since < PATIENCE)) return;
     const before = shown[panel];
     const same = before && before.key === wish.key;
     const changed = same ? Object.keys(wish.versions).filter((id) => wish.versions[id] !== before.versions[id]) : null;
@@ -39,12 +38,14 @@
     if (same && READ_SLOWLY.includes(panel) && performance.now() - before.at < FINDINGS_EVERY) return;
     const since = performance.now();
     const zoom = zoomOf(panel, wish.question);
+    // What an answer that is overdue may still change is unknown.
+    const held = pending[panel] ? [] : before?.held ?? [];
     pending[panel] = { key: wish.key, since, zoom: JSON.stringify(zoom) };
     if (!same) window.setTimeout(() => {
       if (pending[panel]?.since === since) document.getElementById(`panel-${panel}`)?.classList.add("waiting");
     }, LOADING);
     window.dash_clientside.set_props(`ask-${panel}`, {
-      data: { ...wish.question, panel, key: wish.key, versions: wish.versions, changed, shape: before?.shape ?? "", zoom },
+      data: { ...wish.question, panel, key: wish.key, versions: wish.versions, changed, shape: before?.shape ?? "", held, zoom },
     });
   };
 
@@ -81,33 +82,15 @@
       .then(() => { delete zooms[panel]; });
   };
 
-  document.addEventListener("pointerdown", (event) => { pressed = Boolean(event.target.closest?.(".graph")); }, true);
-  const released = () => {
-    pressed = false;
-    for (const draw of waiting.splice(0)) draw();
-    for (const panel of Object.keys(wanted)) send(panel);
-  };
-  // A moment later: plotly ends its drag with the event that follows.
-  for (const end of ["pointerup", "pointercancel"])
-    document.addEventListener(end, () => { if (pressed) window.setTimeout(released, 0); }, true);
-
-  // A figure that arrives during a drag all the same waits for its end: plotly's drag breaks on a plot drawn anew.
-  const waiting = [];
-  let waits = false;
-  ds.waitForDrags = () => {
-    if (waits) return;
-    waits = true;
-    const { react } = window.Plotly;
-    window.Plotly.react = (...figure) =>
-      pressed ? new Promise((drawn) => { waiting.push(() => drawn(react(...figure))); }) : react(...figure);
-  };
+  /** Ask for what waited for the end of a drag. */
+  ds.askAgain = () => { for (const panel of Object.keys(wanted)) send(panel); };
 
   /** An answer arrived: `mark` is what it was asked with. */
   ds.answered = (panel, mark) => {
     if (!mark) return;
     // Zoomed, or back at home, while the answer was under way: nothing of it counts as shown, and it is asked for again.
     const late = pending[panel] && wanted[panel] && JSON.stringify(zoomOf(panel, wanted[panel].question)) !== pending[panel].zoom;
-    shown[panel] = { key: mark.key, versions: late ? {} : mark.versions, shape: mark.shape, at: performance.now() };
+    shown[panel] = { key: mark.key, versions: late ? {} : mark.versions, shape: mark.shape, held: mark.held, at: performance.now() };
     delete pending[panel];
     document.getElementById(`panel-${panel}`)?.classList.remove("waiting");
     send(panel);

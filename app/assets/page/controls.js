@@ -157,6 +157,7 @@
     newest = catalogue.age === null ? null : Date.now() - 1000 * catalogue.age;
     if (!started) {
       started = true;
+      ds.buildStatic();
       ds.openAddress();
       ds.watchClipped();
     }

@@ -135,8 +135,6 @@
   /** Called when a graph has its figure: from then on overlays follow every draw and zoom. */
   ds.follow = (panel) => {
     const gd = ds.plot(panel);
-    if (!gd || !gd.on) return window.requestAnimationFrame(() => ds.follow(panel));
-    ds.waitForDrags();
     if (!gd.dataset.followed) {
       gd.dataset.followed = "yes";
       gd.on("plotly_afterplot", () => ds.drawOverlays());
