@@ -484,12 +484,10 @@ class Observer:
         if "fast" not in self.streams:
             return
         generation, source = self.generations[-1], place.source
-        if generation.mask is not None and not fits(
-            generation.mask, torch.empty(source.shape, device="meta")
-        ):
-            source = (
-                place  # a product with all streams of all tokens in one matrix: no position is left there
-            )
+        mask = generation.mask
+        if mask is not None and not fits(mask, torch.empty(source.shape, device="meta")):
+            # A product with the streams of all tokens in one matrix, in which no position is left.
+            source = place
         generation.expected += self.live
         reduce = self._reduction(generation, sites)
 
