@@ -32,6 +32,7 @@ class RowBuffer:
             field.name: (schema.column(field, self._rows, count=capacity), field.shape)
             for field in schema.fields
         }
+        self._names = self.columns.keys() - {"step", "wall_time"}
 
     @property
     def end(self) -> int:
@@ -46,8 +47,9 @@ class RowBuffer:
 
         Names that are no column are left out.
         """
-        self._rows[index] = self._blank
         columns, problems = self.columns, []
+        if not values.keys() >= self._names:
+            self._rows[index] = self._blank
         columns["step"][0][index] = step
         columns["wall_time"][0][index] = wall_time
         with np.errstate(all="ignore"):
