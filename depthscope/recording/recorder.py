@@ -101,6 +101,9 @@ class Recorder:
     is rank 0's. The ranks talk on threads of their own; one that stops or dies leaves its numbers missing, and that
     is said, but holds nobody up.
 
+    In a step in which the slow stream is due, the model runs a few times more in evaluation mode on about 128 tokens of
+    its batch, for ``mixing_contribution``: hooks of your own fire then too, and see origins that give zero.
+
     Warning: `step` is the clock. Call it once per optimizer step, after ``optimizer.step()``.
     """
 
