@@ -76,13 +76,13 @@ class ProbeBatch:
         """Whether the step is due and the batch has not run in it."""
         return self._step != step and self.schedule.due(step)
 
-    def take(self, step: int, observer: Observer | None, replay: Replay) -> None:
+    def take(self, step: int, observer: Observer | None, replay: Replay | None = None) -> None:
         """Run the batch before the update of `step` and hold what it shows; without `observer`, only run it.
 
         Every rank runs it, since a sharded forward needs all of them; the one that writes observes.
         """
         self._step = step
-        replayed = replay.take(self._args, self._kwargs, None)
+        replayed = None if replay is None else replay.take(self._args, self._kwargs, None)
         if observer is None:
             self._run()
             return

@@ -62,6 +62,24 @@ def test_rows_come_with_the_slow_stream_and_follow_the_training(tmp_path: Path) 
     assert set(NAMES) <= set(report.recorded)
 
 
+def test_micro_batches_share_one_replay_before_the_first(tmp_path: Path) -> None:
+    model = build("prenorm")
+    optimizer, draw = optimizer_of(model), batches()
+    modes: list[bool] = []
+    model.embedding.register_forward_hook(lambda *_: modes.append(model.training))
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, every={"fast": 1, "slow": 2}) as recorder:
+        for _ in range(3):
+            for _ in range(2):
+                loss_of(model, *draw()).backward()
+            optimizer.step()
+            recorder.step()
+            optimizer.zero_grad()
+    replayed = modes.index(True)
+    due, not_due = [False] * replayed + [True] * 2, [True] * 2
+    assert replayed > 0
+    assert modes == [*due, *not_due, *due]
+
+
 def test_positions_that_do_not_count_stay_out(tmp_path: Path) -> None:
     model, inputs, targets = trained(build("postnorm"))
     mask = torch.ones_like(inputs, dtype=torch.bool)

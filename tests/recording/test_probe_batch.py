@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from depthscope.anatomy import AnatomyError
+from depthscope.probes import Magnitude
 from depthscope.recording import Recorder, Schedule
 from depthscope.store import Run, open_run
 from tests.recording import reference
@@ -240,9 +241,8 @@ def test_micro_batches_share_one_run_of_the_batch(tmp_path: Path) -> None:
     optimizer, draw = optimizer_of(model), batches()
     calls = []
     model.embedding.register_forward_hook(lambda *_: calls.append(model.training))
-    with Recorder(
-        model, tmp_path / "run", optimizer=optimizer, probe_batch=held_out()[0], probe_every=1
-    ) as recorder:
+    once = {"probe_batch": held_out()[0], "probe_every": 1, "probes": (Magnitude(),)}  # and no replays
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, **once) as recorder:
         calls.clear()
         for _ in range(2):
             loss_of(model, *draw()).backward()

@@ -46,8 +46,7 @@ def test_each_design_has_a_finished_run_of_its_name(runs):
     for run in runs.values():
         assert run.status == "finished"
         assert run.streams["fast"] == 1
-        # PreNorm has neither depth attention nor an outer state, so nothing to record at the slow cadence.
-        assert run.streams.get("slow") == (None if run.name == "prenorm" else 2)
+        assert run.streams["slow"] == 2
         assert run["loss"].sizes["step"] == 5
         assert np.isfinite(run["state_rms"]).all()
 
