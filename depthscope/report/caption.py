@@ -44,8 +44,7 @@ _HOW_TO_READ = {
     "depth-attention": "Rows are reads, the last the final one; hatched: what a read cannot reach.",
     "block-boundaries": "",
     "skip-paths": "The width of an arc is its weight; numbers are weight (contribution).",
-    "mixing": "A row is one read, the last the final one; its shares sum to 1 (emb: the embedding; "
-    "const: the biases of the design).",
+    "mixing": "A row is one read, the last the final one; emb: the embedding, const: the biases of the design.",
     "outer-state": "",
 }
 
@@ -104,7 +103,7 @@ def sentences(
     if name in ("depth-attention", "skip-paths"):
         out.append(WEIGHTS_ONLY)
     if name == "mixing":
-        out += [_CANCELLATION, SHARES_ONLY]
+        out += [_rows_sum(panels), _CANCELLATION, SHARES_ONLY]
     if name == "block-boundaries":
         out += [THE_LINE, _control(panels)]
     out += [_runs(drawn), _steps(panels) or _records(panels, drawn), _seeds(drawn)]
@@ -171,6 +170,14 @@ _BOUNDARY = {
     "same ratio for uncorrelated writes (roots of the sums of their squares).",
     "read": "rms of the first read of a block over that of the last read before it.",
 }
+
+
+def _rows_sum(panels: Mapping[str, Panel]) -> str:
+    """Say what a row of contributions sums to; coefficients have no sum of their own."""
+    attributes = next(iter(panels.values())).data.attributes
+    if attributes["share"] != "contribution":
+        return ""
+    return f"A row sums to {0 if attributes['mode'] == 'difference' else 1}."
 
 
 def _sampled(panel: Panel, reduction: str) -> str:
