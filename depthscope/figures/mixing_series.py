@@ -42,8 +42,7 @@ def mixing_series_data(runs: Sequence[ReadableRun], options: MixingSeriesOptions
         array = run.read(name, layers=[row + 1], columns=options.columns)
         values = column_means(array).isel(target=0, origin=column)
         if np.isnan(values.values).all():
-            constant = options.origin is None
-            raise Absent("a constant has no coefficient" if constant else NO_COEFFICIENTS)
+            raise Absent(_no_value(options))
         return xr.DataArray(
             np.asarray(values.values, dtype=np.float64),
             dims=("point",),
@@ -65,3 +64,10 @@ def mixing_series_data(runs: Sequence[ReadableRun], options: MixingSeriesOptions
         names=names,
         attributes={"quantity": name, "title": "Mixing over steps", "mode": "absolute", "signed": True},
     )
+
+
+def _no_value(options: MixingSeriesOptions) -> str:
+    """Say why an entry that the design has holds no value at any step."""
+    if options.share == "contribution":
+        return "that read was not taken apart"
+    return "a constant has no coefficient" if options.origin is None else NO_COEFFICIENTS

@@ -25,13 +25,9 @@ from depthscope.figures import (
 )
 from depthscope.quantities import QUANTITIES
 from depthscope.report.latex import escaped, mathematics
+from depthscope.report.mixing_caption import reading_sentences, shares_sentence
 
 WEIGHTS_ONLY = "Weights describe routing; only an intervention shows an effect."
-SHARES_ONLY = "They attribute this forward pass; only an intervention shows an effect."
-_CANCELLATION = (
-    "Bars: cancellation, the sum of the sizes of a read's contributions, from 1; past 2 single shares are large "
-    "terms that cancel."
-)
 _NORM = "«||x||» is the L2 norm of one token's vector, «d» the width."
 _RMS = "rms is the root mean square over tokens and features."
 _RAW = (
@@ -44,8 +40,7 @@ _HOW_TO_READ = {
     "depth-attention": "Rows are reads, the last the final one; hatched: what a read cannot reach.",
     "block-boundaries": "",
     "skip-paths": "The width of an arc is its weight; numbers are weight (contribution).",
-    "mixing": "A row is one read, the last the final one; its shares sum to 1 (emb: the embedding; "
-    "const: the biases of the design).",
+    "mixing": "A row is one read, the last the final one; emb: the embedding, const: the biases of the design.",
     "outer-state": "",
 }
 
@@ -104,7 +99,7 @@ def sentences(
     if name in ("depth-attention", "skip-paths"):
         out.append(WEIGHTS_ONLY)
     if name == "mixing":
-        out += [_CANCELLATION, SHARES_ONLY]
+        out += reading_sentences(panels)
     if name == "block-boundaries":
         out += [THE_LINE, _control(panels)]
     out += [_runs(drawn), _steps(panels) or _records(panels, drawn), _seeds(drawn)]
@@ -146,9 +141,7 @@ def _panel(panel: Panel, letter: str) -> str:
     if panel.figure == "block-boundaries" and panel.options.show != "folded":
         return f"{head}{_BOUNDARY[panel.options.show]}"
     if panel.figure == "mixing":
-        known = QUANTITIES[str(data.attributes["quantity"])]
-        what = f"{_sentence(known.long_name)[:-1]}: «{known.formula}»"
-        return f"{what}, {_sampled(panel, known.reduction)}{_mixing_view(panel)}."
+        return shares_sentence(panel)
     if panel.figure == "depth-attention":
         return (
             "Weight: «mean_t alpha_{i->l}»; contribution: «mean_t alpha_i <v_i, h_l> / ||h_l||^2»; "
@@ -171,21 +164,6 @@ _BOUNDARY = {
     "same ratio for uncorrelated writes (roots of the sums of their squares).",
     "read": "rms of the first read of a block over that of the last read before it.",
 }
-
-
-def _sampled(panel: Panel, reduction: str) -> str:
-    """Say of how many tokens a sample is, where all runs have the same number."""
-    sizes = {array.attrs["sample_tokens"] for array in panel.data.arrays.values()}
-    size = sizes.pop() if len(sizes) == 1 else ""
-    return f"mean over a sample of {size} tokens" if isinstance(size, int) else reduction
-
-
-def _mixing_view(panel: Panel) -> str:
-    """Say what is taken off, and which weights were frozen."""
-    if panel.data.attributes["mode"] != "difference":
-        return ", mixing weights and norm scales frozen at their values"
-    baseline = panel.data.names.get(panel.data.attributes["baseline"] or "", "the baseline")
-    return f", minus that of {panel.data.attributes['reference'] or baseline}"
 
 
 def _difference(panel: Panel) -> str:

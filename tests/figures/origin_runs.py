@@ -86,10 +86,11 @@ def record_origins(
     steps: Sequence[int] = STEPS,
     name: str | None = None,
     undefined: bool = False,
+    untaken: Sequence[int] = (),
 ) -> Path:
     """Write a finished run with mixing; HiRes has no coefficients, and says why.
 
-    `undefined`: coefficients are recorded, and none of them is defined.
+    `undefined`: coefficients are recorded, and none of them is defined. `untaken`: targets that are not taken apart.
     """
     layout = origin_outline(design, layers, block)
     shape = (layers + 1, layers + 2)
@@ -131,6 +132,9 @@ def record_origins(
             row = rows(step, layers)
             assert writer.append("fast", step, {key: row[key] for key in ("state_logrms", "loss", "tokens")})
             held = mixing_row(design, step, layers)
+            for target in untaken:
+                for values in held.values():
+                    values[target - 1] = np.nan
             if undefined:
                 held["mixing_coefficient"][:] = np.nan
             assert writer.append("slow", step, {key: held[key] for key in (*maps, "mixing_cancellation")})

@@ -98,6 +98,21 @@ def test_coefficients_that_are_nowhere_defined_are_said_to_be_none(tmp_path: Pat
     assert "is no number: a matrix" in series.absent[run.id]
 
 
+def test_a_read_that_was_not_taken_apart_has_no_share_no_sum_and_no_bar(tmp_path: Path) -> None:
+    run = open_run(record_origins(tmp_path / "run", untaken=(4,)))
+    array = array_of(run)
+    assert np.isnan(array.values[3]).all()
+    assert np.flatnonzero(np.isnan(array["sum"].values)).tolist() == [3]
+    assert np.flatnonzero(np.isnan(array["cancellation"].values)).tolist() == [3]
+    series = mixing_series_data([run], MixingSeriesOptions(target=4))
+    assert series.absent == {run.id: "that read was not taken apart"}
+    hatched = next(trace for trace in drawn(run)["data"] if trace["meta"]["role"] == "hatch")
+    row = [x for x, y in zip(hatched["x"], hatched["y"], strict=True) if y == 2.5]
+    places = OriginAxis(layers=8)
+    assert min(row) == pytest.approx(places.ends[0])
+    assert max(row) == pytest.approx(places.ends[1])
+
+
 def test_a_difference_goes_to_a_run_of_any_design_with_as_many_sublayers(runs: dict[str, Run]) -> None:
     base, hires, deep = runs["prenorm"], runs["hires"], runs["deep"]
     data = mixing_data([base, hires, deep], MixingOptions(mode="difference", step=200, baseline=base.id))
@@ -255,7 +270,7 @@ def test_map_row_and_series_agree_on_every_entry(
     )
     series = mixing_series_data([run], options)
     if not constant and origin >= target:
-        assert run.id in series.absent
+        assert "has written" in series.absent[run.id]
         assert np.isnan(whole[target - 1, origin])
     else:
         np.testing.assert_allclose(

@@ -57,6 +57,17 @@ def test_block_boundaries_say_what_is_by_design(runs: Runs, tmp_path: Path) -> N
     assert "Control prenorm, in grey" in text
 
 
+def test_mixing_says_what_a_row_sums_to_and_what_its_shares_are_not(runs: Runs, tmp_path: Path) -> None:
+    text = caption("mixing", [runs["apart"]], tmp_path)
+    assert r"$\operatorname{mean}_{t} \langle c_{i\to l}, h_{l}\rangle" in text
+    assert "A row sums to 1." in text
+    assert "past 2 single shares are large terms that cancel" in text
+    assert "only an intervention shows an effect" in text
+    difference = caption("mixing", [runs["apart"]], tmp_path, mode="difference", reference_step=0)
+    assert "A row sums to 0." in difference
+    assert "minus that of step 0" in difference
+
+
 def test_a_wide_figure_spans_both_columns(runs: Runs, tmp_path: Path) -> None:
     text = caption("depth-map", [runs["prenorm"]], tmp_path, "text")
     assert r"\begin{figure*}" in text
