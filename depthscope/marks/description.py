@@ -59,6 +59,9 @@ class Sublayer:
     made: Port | None = None
     """Where h_l comes from with all its uses still ahead, for its gradient in compiled code. None: it is the sum that
     the sublayer before it made (`fresh` is "state"), a mixer's output, a block's read or the embedding."""
+    carried: Port | None = None
+    """Where all that the rest of the model knows of the depth so far passes, after this sublayer: a tensor or nested
+    tuples of tensors [batch, time, ...]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +125,8 @@ class DepthAxis:
     """Labels of the source axis: ``embedding``, then ``block n`` or ``sublayer i``."""
     mixers: tuple[Mixer, ...] = ()
     outer: tuple[OuterBlock, ...] = ()
+    outer_end: Port | None = None
+    """Where the last outer state h_B passes into the final read; None without an outer state."""
     embedding_parameters: tuple[str, ...] = ()
     head_parameters: tuple[str, ...] = ()
     final_norm_parameters: tuple[str, ...] = ()

@@ -79,6 +79,7 @@ class Decoder(nn.Module):
             source_names=tuple(residual.source_names()),
             mixers=tuple(residual.mixers()),
             outer=tuple(residual.outer()),
+            outer_end=residual.outer_end_port(),
             embedding_parameters=("embedding",),
             head_parameters=("head",),
             final_norm_parameters=("norm",),
@@ -100,5 +101,6 @@ class Decoder(nn.Module):
             summed=residual.summed(layer),
             made=residual.made_port(layer),
             fresh=residual.fresh(layer),
+            carried=Port(module=f"layers.{layer}", side="output"),
             parameters=(f"layers.{layer}",),
         )

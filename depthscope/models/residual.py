@@ -122,6 +122,10 @@ class Residual(nn.Module):
     def outer(self) -> Sequence[OuterBlock]:
         return ()
 
+    def outer_end_port(self) -> Port | None:
+        """Return where the last outer state passes into the final read."""
+        return None
+
 
 def tensor(state: State) -> Tensor:
     """Return a state that is one tensor, for designs that keep no more than that."""

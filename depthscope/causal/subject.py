@@ -1,0 +1,101 @@
+"""The copy of a model that interventions act on."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from depthscope.anatomy import Anatomy, inspect_model, unwrap
+from depthscope.causal.error import CausalError
+from depthscope.causal.intervention import NOTHING, Intervention
+from depthscope.causal.labels import Passed, axis_ports, compare
+from depthscope.causal.trace import trace, wrap
+from depthscope.causal.values import Values
+from depthscope.causal.visits import Place, perform, plan_visits
+from depthscope.marks import DepthAxis, Port
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A deep copy of a model, in evaluation mode, eager and without gradients, whose places are known and verified.
+
+    The model that it was copied from is never run, wrapped or changed, so it may go on training; what it learns
+    later is not seen here. Copy it where no other thread is stepping its optimizer.
+    """
+
+    model: nn.Module
+    anatomy: Anatomy
+    axis: DepthAxis
+    plain: Mapping[str, nn.Module]
+    """Copies of the outer state's norms that nnsight has not wrapped, by path: changes may call them."""
+    _root: Any
+    _handles: Mapping[str, Any]
+    _order: Mapping[Place, int]
+
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        anatomy: Anatomy | None = None,
+    ) -> Subject:
+        """Copy `model`, and verify on one forward that each place shows through nnsight what it shows to a hook.
+
+        Args:
+            model: any module that `inspect_model` knows the depth axis of; wrappers are taken off.
+            args: positional arguments of one forward.
+            kwargs: its keyword arguments.
+            anatomy: what `inspect_model` found, where its own look does not suffice. Needed as well where another
+                thread trains with dropout and the model does not describe itself: looking runs the copy, and puts
+                back the process's random state afterwards.
+
+        Raises:
+            CausalError: no depth axis was found, or a place shows something else than it should.
+        """
+        call = dict(kwargs or {})
+        copied = copy.deepcopy(unwrap(model)).eval().requires_grad_(False)
+        if anatomy is None:
+            anatomy = inspect_model(copied, call or tuple(args))
+        if anatomy.axis is None:
+            raise CausalError(f"{anatomy.model}: no depth axis is known. {' '.join(anatomy.notes)}")
+        axis = anatomy.axis
+        plain = {
+            block.state.module: copy.deepcopy(copied.get_submodule(block.state.module))
+            for block in axis.outer
+        }
+        ports, hooked = axis_ports(axis), _values(axis)
+        passed = Passed(copied, ports, hooked)
+        passed.run(args, call)
+        root, handles = wrap(copied)
+        subject = cls(copied, anatomy, axis, plain, root, handles, passed.order)
+        shown = [port for port in ports if (port.module, port.side) in passed.order]
+        compare(subject.look(args, call, shown)[1], hooked, shown)
+        return subject
+
+    def look(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        kept: Iterable[Port] = (),
+        intervention: Intervention = NOTHING,
+    ) -> tuple[Any, Values]:
+        """Run one forward under an intervention; return the model's output and what passed the `kept` ports."""
+        visits = plan_visits(intervention, kept, self._order)
+        values, output = _values(self.axis), []
+
+        def work() -> None:
+            perform(self._handles, visits, values)
+            output.append(self._root.output)
+
+        trace(self._root, args, kwargs, work)
+        return output[0], values
+
+
+def _values(axis: DepthAxis) -> Values:
+    return Values({mixer.weights: 1 for mixer in axis.mixers})
