@@ -1,1 +1,56 @@
-"""Interventions."""
+"""Interventions on a trained model: what a source, a sublayer or an outer state does to the loss, and lenses into depth.
+
+A routing weight describes; only an intervention shows an effect. Everything here acts on a deep copy in evaluation
+mode; nnsight, which carries the interventions, is loaded by the first of them.
+"""
+
+from depthscope.causal.batch import Batch, batch_of, batches_of
+from depthscope.causal.block_reset import boundaries, carry_across
+from depthscope.causal.choose_sources import depth_sources
+from depthscope.causal.depth_sources import DepthSources
+from depthscope.causal.error import CausalError
+from depthscope.causal.intervention import NOTHING, Edit, Intervention, Skip
+from depthscope.causal.measure import ablate_sources, knock_out, measure_effects, plan_of
+from depthscope.causal.outer_state import cut_outer_extra, cut_outer_read, cut_outer_write
+from depthscope.causal.patch import patch_state, state_ports
+from depthscope.causal.plan import Kind, Plan
+from depthscope.causal.replacing import MODES, Mode
+from depthscope.causal.rows import losses_under
+from depthscope.causal.subject import Subject
+from depthscope.causal.sublayers import replace_write, skip_sublayer
+from depthscope.causal.sweep import sweep
+from depthscope.causal.values import Values
+
+__all__ = [
+    "MODES",
+    "NOTHING",
+    "Batch",
+    "CausalError",
+    "DepthSources",
+    "Edit",
+    "Intervention",
+    "Kind",
+    "Mode",
+    "Plan",
+    "Skip",
+    "Subject",
+    "Values",
+    "ablate_sources",
+    "batch_of",
+    "batches_of",
+    "boundaries",
+    "carry_across",
+    "cut_outer_extra",
+    "cut_outer_read",
+    "cut_outer_write",
+    "depth_sources",
+    "knock_out",
+    "losses_under",
+    "measure_effects",
+    "patch_state",
+    "plan_of",
+    "replace_write",
+    "skip_sublayer",
+    "state_ports",
+    "sweep",
+]

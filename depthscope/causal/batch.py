@@ -88,6 +88,9 @@ def logits_of(output: Any) -> Tensor:
 def token_losses(logits: Tensor, targets: Tensor) -> Tensor:
     """Return -log p(target) in nats, float64 [batch, time]; NaN where no target counts."""
     flat = F.cross_entropy(
-        logits.double().flatten(0, 1), targets.flatten(), ignore_index=LEFT_OUT, reduction="none"
+        logits.to(torch.promote_types(logits.dtype, torch.float32)).flatten(0, 1),
+        targets.flatten(),
+        ignore_index=LEFT_OUT,
+        reduction="none",
     )
-    return flat.view_as(targets).masked_fill(targets == LEFT_OUT, float("nan"))
+    return flat.double().view_as(targets).masked_fill(targets == LEFT_OUT, float("nan"))

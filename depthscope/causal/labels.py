@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from depthscope.anatomy import port_value
+from depthscope.anatomy import floating, port_value
 from depthscope.causal.error import CausalError
 from depthscope.causal.values import Values
 from depthscope.causal.visits import Place
@@ -22,6 +22,12 @@ class Passed:
     def __init__(self, model: nn.Module, ports: Sequence[Port], values: Values) -> None:
         self._model, self._ports, self._values = model, ports, values
         self._passed: list[Place] = []
+        self.tensors: dict[str, tuple[tuple[int | str, ...], ...]] = {}
+        """By module path, where the floating tensors of its output are inside it."""
+        self.largest = 0
+        """Bytes of the largest output of a module."""
+        self.skippable: set[str] = set()
+        """Modules that give one tensor of the shape of their first."""
 
     def run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run the forward without gradients and return its output."""
@@ -41,8 +47,12 @@ class Passed:
 
     @property
     def order(self) -> dict[Place, int]:
-        """The places passed exactly once, numbered in the order of the forward."""
-        once = {place for place, times in Counter(self._passed).items() if times == 1}
+        """The places passed exactly once, numbered in the order of the forward; ``skip`` where a module can be skipped."""
+        once = {
+            (path, side)
+            for (path, side), times in Counter(self._passed).items()
+            if times == 1 and (side != "skip" or path in self.skippable)
+        }
         return {place: number for number, place in enumerate(self._passed) if place in once}
 
     def _before(self, path: str) -> Any:
@@ -55,6 +65,14 @@ class Passed:
     def _after(self, path: str) -> Any:
         def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             self._passed.append((path, "output"))
+            found = list(floating(output))
+            self.tensors[path] = tuple(where for where, _ in found)
+            self.largest = max(
+                [self.largest, *(tensor.numel() * tensor.element_size() for _, tensor in found)]
+            )
+            taken = next((tensor for _, tensor in floating((args, kwargs))), None)
+            if isinstance(output, Tensor) and taken is not None and output.shape == taken.shape:
+                self.skippable.add(path)
             self._keep(path, "output", args, kwargs, output)
 
         return hook

@@ -52,6 +52,10 @@ def side_by_side(interventions: Sequence[Intervention], sequences: int) -> Inter
 
 def _on_rows(changes: Sequence[tuple[int, Change]], size: int) -> Change:
     def on_rows(value: Tensor, values: Values) -> Tensor:
+        if value.shape[0] % size:
+            raise CausalError(
+                f"a value of shape {tuple(value.shape)} has no rows of {size} sequences to change"
+            )
         changed = value.clone()
         for start, change in changes:
             part = changed.narrow(0, start, size)

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from depthscope.anatomy import Anatomy, inspect_model, unwrap
+from depthscope.causal.batch import logits_of
 from depthscope.causal.error import CausalError
 from depthscope.causal.intervention import NOTHING, Intervention
 from depthscope.causal.labels import Passed, axis_ports, compare
@@ -19,7 +20,7 @@ from depthscope.causal.visits import Place, perform, plan_visits
 from depthscope.marks import DepthAxis, Port
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Subject:
     """A deep copy of a model, in evaluation mode, eager and without gradients, whose places are known and verified.
 
@@ -32,9 +33,14 @@ class Subject:
     axis: DepthAxis
     plain: Mapping[str, nn.Module]
     """Copies of the outer state's norms that nnsight has not wrapped, by path: changes may call them."""
+    width: int
+    """d, the width of what a sublayer writes."""
+    bytes_per_sequence: int
+    """About what one sequence of a forward takes without gradients."""
     _root: Any
     _handles: Mapping[str, Any]
     _order: Mapping[Place, int]
+    _tensors: Mapping[str, tuple[tuple[int | str, ...], ...]]
 
     @classmethod
     def of(
@@ -71,9 +77,21 @@ class Subject:
         }
         ports, hooked = axis_ports(axis), _values(axis)
         passed = Passed(copied, ports, hooked)
-        passed.run(args, call)
+        output = passed.run(args, call)
         root, handles = wrap(copied)
-        subject = cls(copied, anatomy, axis, plain, root, handles, passed.order)
+        writes = [hooked[sublayer.write] for sublayer in axis.sublayers]
+        subject = cls(
+            model=copied,
+            anatomy=anatomy,
+            axis=axis,
+            plain=plain,
+            width=int(writes[0].shape[-1]),
+            bytes_per_sequence=_bytes(logits_of(output), writes, passed.largest),
+            _root=root,
+            _handles=handles,
+            _order=passed.order,
+            _tensors=passed.tensors,
+        )
         shown = [port for port in ports if (port.module, port.side) in passed.order]
         compare(subject.look(args, call, shown)[1], hooked, shown)
         return subject
@@ -95,6 +113,18 @@ class Subject:
 
         trace(self._root, args, kwargs, work)
         return output[0], values
+
+    def tensors_at(self, port: Port) -> tuple[tuple[int | str, ...], ...]:
+        """Return where the floating tensors are inside what passes an output port, as paths."""
+        depth = len(port.path)
+        found = self._tensors.get(port.module, ())
+        return tuple(path[depth:] for path in found if path[:depth] == port.path)
+
+
+def _bytes(logits: Tensor, writes: Sequence[Tensor], largest: int) -> int:
+    """Return what one sequence takes: every write is kept as a source, logits pass a softmax in float32."""
+    kept = sum(write.numel() * write.element_size() for write in writes)
+    return int(kept + 8 * largest + 4 * 4 * logits.numel()) // int(logits.shape[0])
 
 
 def _values(axis: DepthAxis) -> Values:

@@ -40,6 +40,12 @@ def plan_visits(
     for skip in intervention.skips:
         by_place.setdefault((skip.path, "skip"), ([], []))
     lost = [f"{module or '(root)'} ({side})" for module, side in by_place if (module, side) not in order]
+    stuck = [skip.path for skip in intervention.skips if (skip.path, "skip") not in order]
+    if stuck:
+        raise CausalError(
+            f"{intervention.name}: {', '.join(stuck)} does not run once and give a tensor of its input's shape, so it cannot "
+            "be skipped; knock it out instead"
+        )
     if lost:
         raise CausalError(
             f"{intervention.name}: a forward does not pass {', '.join(lost)} exactly once, so nothing can be changed there"

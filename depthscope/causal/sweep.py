@@ -1,0 +1,226 @@
+"""A table of interventions measured on batches: what each does to the loss."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from depthscope.causal.batch import Batch
+from depthscope.causal.error import CausalError
+from depthscope.causal.identity import data_digest, weights_digest
+from depthscope.causal.intervention import NOTHING
+from depthscope.causal.memory import interventions_at_once
+from depthscope.causal.plan import Plan
+from depthscope.causal.rows import losses_under
+from depthscope.causal.subject import Subject
+from depthscope.causal.values import Values
+from depthscope.store import CellArray, CellStore, Coordinate, check_same, open_sweep
+
+SEQUENCES, POSITIONS = 4, 256
+"""Most sequences and tokens of the first batch whose effects are kept token by token."""
+Advance = Callable[[int, int], None]
+"""Called with the rows finished so far, those of an earlier start included, and all rows."""
+
+
+def sweep(
+    subject: Subject,
+    batches: Sequence[Batch],
+    plan: Plan,
+    *,
+    path: Path | None = None,
+    about: Mapping[str, Any] | None = None,
+    advance: Advance = lambda finished, total: None,
+) -> xr.Dataset:
+    """Measure every cell of a plan on every batch; return the store's contents (see `depthscope.store.Sweep.read`).
+
+    ``loss_change`` (target, source, batch) is the mean loss of the counted tokens under the intervention minus that of
+    the forward as it is, in nats a token: positive where the cut hurts. ``token_change`` (target, source, sequence,
+    position) is the same token by token on the first sequences of the first batch.
+
+    Args:
+        subject: the model.
+        batches: as many as the interval should have values; their shapes may differ, except when resampling.
+        plan: what is measured.
+        path: the store; begun there or gone on with: what is finished is not measured again. None keeps none.
+        about: attributes of the store: run, checkpoint, step.
+        advance: told how far it is.
+
+    Raises:
+        CausalError: no batch fits into memory, or resampling has only one batch.
+        ValueError: the store at `path` was begun for another model, data or plan.
+    """
+    if plan.mode == "resample" and len(batches) < 2:
+        raise CausalError("mode 'resample' takes values from another batch: give two batches or more")
+    with _folder(path) as folder:
+        store = _store(folder, subject, batches, plan, about or {})
+        _fill(subject, batches, plan, store, advance)
+        return open_sweep(folder).read()
+
+
+def _fill(subject: Subject, batches: Sequence[Batch], plan: Plan, store: CellStore, advance: Advance) -> None:
+    rows = [row for row in range(len(plan.targets)) if plan.row(row)]
+    total = len(rows) * len(batches)
+    finished = sum(store.has("loss_change", (row, 0, each)) for row in rows for each in range(len(batches)))
+    advance(finished, total)
+    for number, batch in enumerate(batches):
+        left = [row for row in rows if not store.has("loss_change", (row, 0, number))]
+        if not left:
+            continue
+        at_once = interventions_at_once(subject, batch)
+        base = losses_under(subject, batch, [NOTHING])[0]
+        store.put("base_loss", (number,), np.array([_mean(base)]))
+        if number == 0:
+            store.put("token_loss", (0, 0), _tokens(store, base))
+        for row in left:
+            donor = _donor(subject, batches, number, plan, row)
+            _measure(subject, batch, number, plan, row, donor, at_once, base, store)
+            finished += 1
+            advance(finished, total)
+
+
+def _measure(
+    subject: Subject,
+    batch: Batch,
+    number: int,
+    plan: Plan,
+    row: int,
+    donor: Values | None,
+    at_once: int,
+    base: Tensor,
+    store: CellStore,
+) -> None:
+    columns = plan.row(row)
+    change = np.full((1, len(plan.source_names), 1), np.nan)
+    tokens = np.full(store.array("token_change").chunk, np.nan)
+    for start in range(0, len(columns), at_once):
+        part = columns[start : start + at_once]
+        losses = losses_under(subject, batch, [plan.cells[row, column](donor) for column in part])
+        for column, each in zip(part, losses, strict=True):
+            change[0, column, 0] = _mean(each - base)
+            tokens[0, column] = _tokens(store, each - base)
+    if number == 0:
+        store.put("token_change", (row, 0, 0, 0), tokens)
+    store.put("loss_change", (row, 0, number), change)  # last: from now on the row is finished
+
+
+def _donor(subject: Subject, batches: Sequence[Batch], number: int, plan: Plan, row: int) -> Values | None:
+    if plan.mode != "resample":
+        return None
+    other = batches[(number + 1) % len(batches)]
+    return subject.look(other.args, other.kwargs, plan.needs[row])[1]
+
+
+def _mean(losses: Tensor) -> float:
+    return float(torch.nanmean(losses))
+
+
+def _tokens(store: CellStore, losses: Tensor) -> np.ndarray[Any, Any]:
+    sequences, positions = store.array("token_loss").shape
+    kept = np.full((sequences, positions), np.nan)
+    part = losses[:sequences, :positions].numpy(force=True)
+    kept[: part.shape[0], : part.shape[1]] = part
+    return kept
+
+
+@contextlib.contextmanager
+def _folder(path: Path | None) -> Iterator[Path]:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "sweep.zarr"
+
+
+def _store(
+    path: Path, subject: Subject, batches: Sequence[Batch], plan: Plan, about: Mapping[str, Any]
+) -> CellStore:
+    """Return the store at `path`, begun now or before."""
+    identity = {
+        "kind": plan.kind,
+        "mode": plan.mode,
+        "design": subject.axis.design,
+        "weights": weights_digest(subject.model),
+        "data": data_digest(batches),
+        "targets": len(plan.targets),
+        "sources": len(plan.source_names),
+        "batches": len(batches),
+    }
+    if path.exists():
+        store = CellStore(path)
+        check_same(store, identity)
+        return store
+    rows, columns = len(plan.targets), len(plan.source_names)
+    sequences = min(SEQUENCES, batches[0].sequences)
+    positions = min(POSITIONS, int(batches[0].targets.shape[1]))
+    pair, token = ("target", "source"), ("sequence", "position")
+    nats = {"units": "nats/token"}
+    arrays = (
+        CellArray(
+            name="loss_change",
+            dims=(*pair, "batch"),
+            shape=(rows, columns, len(batches)),
+            chunk=(1, columns, 1),
+            attributes={
+                **nats,
+                "long_name": "loss change when cut",
+                "formula": "mean loss under the intervention - mean loss of the forward as it is",
+                "comment": "positive: cutting hurts",
+            },
+        ),
+        CellArray(
+            name="base_loss",
+            dims=("batch",),
+            shape=(len(batches),),
+            chunk=(1,),
+            attributes={**nats, "long_name": "loss of the forward as it is"},
+        ),
+        CellArray(
+            name="token_change",
+            dims=(*pair, *token),
+            shape=(rows, columns, sequences, positions),
+            chunk=(1, columns, sequences, positions),
+            dtype="f4",
+            attributes={**nats, "long_name": "loss change of each token when cut, first batch"},
+        ),
+        CellArray(
+            name="token_loss",
+            dims=token,
+            shape=(sequences, positions),
+            chunk=(sequences, positions),
+            dtype="f4",
+            attributes={**nats, "long_name": "loss of each token, first batch"},
+        ),
+        CellArray(
+            name="exists",
+            dims=pair,
+            shape=(rows, columns),
+            chunk=(rows, columns),
+            dtype="i8",
+            attributes={"long_name": "whether the target can be cut off from the source", "units": "1"},
+        ),
+    )
+    coordinates = (
+        Coordinate(name="target", dim="target", values=plan.targets),
+        Coordinate(name="target_name", dim="target", values=plan.target_names),
+        Coordinate(name="source_name", dim="source", values=plan.source_names),
+    )
+    attributes = {
+        **about,
+        "kind": plan.kind,
+        "mode": plan.mode,
+        "design": subject.axis.design,
+        "identity": identity,
+    }
+    store = CellStore.create(path, arrays, coordinates=coordinates, attributes=attributes)
+    exists = [[int((row, column) in plan.cells) for column in range(columns)] for row in range(rows)]
+    store.put("exists", (0, 0), np.array(exists))
+    return store
