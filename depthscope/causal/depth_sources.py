@@ -57,6 +57,13 @@ class DepthSources(ABC):
     def total(self, target: int, sources: Sequence[Tensor], values: Values) -> Tensor:
         """Return the read [batch, time, d] that is made of `sources`, each [batch, time, d]."""
 
+    @abstractmethod
+    def parts(self, target: int, values: Values) -> list[Tensor]:
+        """Return what each source adds to the target's read, [batch, time, d]; they sum to it.
+
+        `values` hold `source_ports`, `weights` and `read`. Weights and the scales of norms stay as they were.
+        """
+
     def cut(
         self, target: int, columns: Sequence[int], mode: Mode = "zero", donor: Values | None = None
     ) -> Intervention:

@@ -62,6 +62,11 @@ class MixerSources(DepthSources):
     def total(self, target: int, sources: Sequence[Tensor], values: Values) -> Tensor:
         return mixed(values[self._known(target).weights], sources)
 
+    def parts(self, target: int, values: Values) -> list[Tensor]:
+        weights = values[self._known(target).weights]
+        ports = self.source_ports(target)
+        return [weight.unsqueeze(-1) * values[port] for weight, port in zip(weights, ports, strict=True)]
+
     def _build(
         self, name: str, target: int, columns: Sequence[int], mode: Mode, donor: Values | None
     ) -> Intervention:

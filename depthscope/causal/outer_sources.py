@@ -8,6 +8,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from depthscope.causal.depth_sources import DepthSources
+from depthscope.causal.frozen_norm import freeze
 from depthscope.causal.values import Values
 from depthscope.marks import DepthAxis, Port
 
@@ -21,9 +22,11 @@ class OuterSources(DepthSources):
 
     what: ClassVar[str] = "writes to the outer state"
 
-    def __init__(self, axis: DepthAxis, norms: Mapping[str, nn.Module]) -> None:
+    def __init__(self, axis: DepthAxis, plain: Mapping[str, nn.Module]) -> None:
+        """Give the axis, and modules of the model that can be called at any time, by path."""
         super().__init__(axis)
-        self._norms = [norms[block.state.module] for block in axis.outer]
+        self._plain = plain
+        self._norms = [plain[block.state.module] for block in axis.outer]
 
     @property
     def target_names(self) -> tuple[str, ...]:
@@ -52,3 +55,17 @@ class OuterSources(DepthSources):
         for norm, write in zip(self._norms, writes, strict=False):
             state = norm(state + write)
         return state
+
+    def parts(self, target: int, values: Values) -> list[Tensor]:
+        first, *writes = [values[port] for port in self.source_ports(target)]
+        state, parts = first, [first]
+        for block, norm, write in zip(self.axis.outer, self._norms, writes, strict=False):
+            before = state + write
+            frozen = freeze(norm, before, f"the norm after block {block.index}")
+            state, parts = norm(before), [frozen(part) for part in (*parts, write)]
+        reader = self._reader(target)
+        return [reader(part) for part in parts]
+
+    def _reader(self, target: int) -> nn.Module:
+        """Return the linear map from the outer state to what the target reads."""
+        return self._plain[self.read(target).module]

@@ -49,6 +49,9 @@ class StreamSources(DepthSources):
             first = first + write
         return first
 
+    def parts(self, target: int, values: Values) -> list[Tensor]:
+        return [values[port] for port in self.source_ports(target)]
+
     def _read(self, target: int) -> Port | None:
         axis = self.axis
         return axis.final_read if target == len(axis.sublayers) else axis.sublayers[target].read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
@@ -18,6 +18,8 @@ from depthscope.causal.trace import trace, wrap
 from depthscope.causal.values import Values
 from depthscope.causal.visits import Place, perform, plan_visits
 from depthscope.marks import DepthAxis, Port
+
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,11 @@ class Subject:
     anatomy: Anatomy
     axis: DepthAxis
     plain: Mapping[str, nn.Module]
-    """Copies of the outer state's norms that nnsight has not wrapped, by path: changes may call them."""
+    """Modules that nnsight has not wrapped, by path, with the copy's parameters: norms and readers of an outer state."""
+    final_norm: nn.Module | None
+    """What acts on the final read before the head, not wrapped either; None where it is not known as one module."""
+    head: nn.Linear | None
+    """The same of the head; None where it is no linear layer."""
     width: int
     """d, the width of what a sublayer writes."""
     bytes_per_sequence: int
@@ -71,10 +77,13 @@ class Subject:
         if anatomy.axis is None:
             raise CausalError(f"{anatomy.model}: no depth axis is known. {' '.join(anatomy.notes)}")
         axis = anatomy.axis
-        plain = {
-            block.state.module: copy.deepcopy(copied.get_submodule(block.state.module))
-            for block in axis.outer
-        }
+        final_norm, head = (
+            _only_module(copied, names) for names in (axis.final_norm_parameters, axis.head_parameters)
+        )
+        paths = [port.module for block in axis.outer for port in (block.state, block.carry)]
+        if axis.outer_end is not None:
+            paths.append(axis.outer_end.module)
+        plain = {path: _unwrapped(copied.get_submodule(path)) for path in paths}
         ports, hooked = axis_ports(axis), _values(axis)
         passed = Passed(copied, ports, hooked)
         output = passed.run(args, call)
@@ -85,6 +94,8 @@ class Subject:
             anatomy=anatomy,
             axis=axis,
             plain=plain,
+            final_norm=None if final_norm is None else _unwrapped(final_norm),
+            head=_unwrapped(head) if isinstance(head, nn.Linear) else None,
             width=int(writes[0].shape[-1]),
             bytes_per_sequence=_bytes(logits_of(output), writes, passed.largest),
             _root=root,
@@ -119,6 +130,16 @@ class Subject:
         depth = len(port.path)
         found = self._tensors.get(port.module, ())
         return tuple(path[depth:] for path in found if path[:depth] == port.path)
+
+
+def _only_module(model: nn.Module, names: Sequence[str]) -> nn.Module | None:
+    modules = dict(model.named_modules())
+    return modules.get(names[0]) if len(names) == 1 else None
+
+
+def _unwrapped(module: M) -> M:
+    """Return a copy that shares the parameters; made before nnsight wraps the module."""
+    return copy.deepcopy(module, {id(each): each for each in (*module.parameters(), *module.buffers())})
 
 
 def _bytes(logits: Tensor, writes: Sequence[Tensor], largest: int) -> int:

@@ -59,7 +59,7 @@ def sweep(
     """
     if plan.mode == "resample" and len(batches) < 2:
         raise CausalError("mode 'resample' takes values from another batch: give two batches or more")
-    with _folder(path) as folder:
+    with kept_in(path) as folder:
         store = _store(folder, subject, batches, plan, about or {})
         _fill(subject, batches, plan, store, advance)
         return open_sweep(folder).read()
@@ -131,7 +131,8 @@ def _tokens(store: CellStore, losses: Tensor) -> np.ndarray[Any, Any]:
 
 
 @contextlib.contextmanager
-def _folder(path: Path | None) -> Iterator[Path]:
+def kept_in(path: Path | None) -> Iterator[Path]:
+    """Yield where a store lies: at `path`, or in a folder that goes afterwards."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield path
