@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib.util
 from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from depthscope.cli.causal_tables import print_effects, print_lens
+from depthscope.cli.causal_tables import print_effects, print_lens, print_paths
 from depthscope.cli.command import Command
 from depthscope.cli.errors import CliError, UsageError
 from depthscope.cli.options import count, natural
@@ -18,6 +19,8 @@ from depthscope.cli.target import call, load
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from depthscope.store import Run
 
 LENS = "lens"
 KINDS = ("sources", "families", "sublayers", "outer", "resets", LENS)
@@ -93,9 +96,23 @@ def run(arguments: argparse.Namespace) -> int:
         raise CliError(f"causal: {error}") from None
     except ValueError as error:
         raise UsageError(f"causal: {error}") from None
-    print_lens(data) if arguments.kind == LENS else print_effects(data)
+    _print(found, arguments.kind, path, data)
     print(f"Kept in {path}")
     return 0
+
+
+def _print(run: Run, kind: str, path: Path, data: xr.Dataset) -> None:
+    from depthscope.analysis import path_effects
+    from depthscope.store import open_sweep
+
+    if kind == LENS:
+        print_lens(data)
+        return
+    effects = path_effects(run, open_sweep(path)) if kind == "sources" else []
+    if any(isfinite(each.weight) for each in effects):
+        print_paths(effects)
+    else:
+        print_effects(data)
 
 
 def _measured(
