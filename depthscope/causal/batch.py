@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from depthscope.causal.error import CausalError
 
@@ -27,6 +27,15 @@ class Batch:
     @property
     def sequences(self) -> int:
         return int(self.targets.shape[0])
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch with its tensors on a device."""
+
+        def moved(value: Any) -> Any:
+            return value.to(device) if isinstance(value, Tensor) else value
+
+        args, kwargs = tuple(map(moved, self.args)), {name: moved(each) for name, each in self.kwargs.items()}
+        return Batch(args, kwargs, self.targets.to(device))
 
     def repeated(self, times: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments for `times` copies of the batch, one after the other."""
@@ -66,9 +75,14 @@ def batch_of(given: Any) -> Batch:
     )
 
 
-def batches_of(given: Iterable[Any]) -> tuple[Batch, ...]:
-    """Return all batches of an iterable; a tensor [batches, batch, time + 1] is one as well."""
+def batches_of(given: Iterable[Any], model: nn.Module | None = None) -> tuple[Batch, ...]:
+    """Return all batches of an iterable, on the device of `model` where one is given.
+
+    A tensor [batches, batch, time + 1] is an iterable as well.
+    """
     batches = tuple(batch_of(each) for each in given)
+    if model is not None and (first := next(model.parameters(), None)) is not None:
+        batches = tuple(each.to(first.device) for each in batches)
     if not batches:
         raise CausalError("there is no batch to measure on; give one or more, several for an interval")
     return batches

@@ -20,7 +20,8 @@ from depthscope.causal.logit_lens import logit_lens
 from depthscope.causal.reads import depth_names
 from depthscope.causal.similarity import block_influence, linear_cka
 from depthscope.causal.subject import Subject
-from depthscope.causal.sweep import POSITIONS, SEQUENCES, Advance, kept_in
+from depthscope.causal.sweep import Advance
+from depthscope.causal.sweep_store import kept_in, tokens_kept
 from depthscope.store import CellArray, CellStore, Coordinate, check_same, open_sweep
 
 LAST = "lens_kl"
@@ -45,7 +46,7 @@ def measure_lenses(
         sources: else the attribute ``no_attribution`` says why. Of the first batch: ``cka`` (depth, other_depth), and
         token by token ``token_kl``, ``token_top`` (depth, sequence, position) and ``token_attribution`` (part, ...).
     """
-    listed = batches_of(batches)
+    listed = batches_of(batches, model)
     subject = Subject.of(model, listed[0].args, listed[0].kwargs, anatomy=anatomy)
     with kept_in(path) as folder:
         store = _store(folder, subject, listed, k, about or {})
@@ -112,7 +113,7 @@ def _store(
     except CausalError as error:
         attributes["no_attribution"] = str(error)
     blocks = len({sublayer.transformer_block for sublayer in axis.sublayers})
-    token = (min(SEQUENCES, batches[0].sequences), min(POSITIONS, int(batches[0].targets.shape[1])))
+    token = tokens_kept(batches[0])
     over = {"depth": len(names), "transformer_block": blocks, "part": len(parts)}
 
     def by_batch(name: str, dim: str, long_name: str, units: str) -> CellArray:

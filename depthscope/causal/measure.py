@@ -55,7 +55,7 @@ def measure_effects(
     Raises:
         CausalError: the model does not allow it; the message says why.
     """
-    listed = batches_of(batches)
+    listed = batches_of(batches, model)
     subject = Subject.of(model, listed[0].args, listed[0].kwargs, anatomy=anatomy)
     plan = plan_of(subject, listed[0], kind, mode)
     return sweep(subject, listed, plan, path=path, about=about, advance=advance)

@@ -20,6 +20,11 @@ Kind = Literal["sources", "families", "sublayers", "outer", "resets"]
 Cell: TypeAlias = Callable[[Values | None], Intervention]
 """What another batch's values at the row's `needs` make of a cell; None unless resampling."""
 
+ZERO_OR_RENORMALISE = (
+    "Where a mix feeds only an RMSNorm, zero and renormalise agree up to the norm's eps over the mean square of the read: "
+    "the norm takes away the size in which they differ."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -34,6 +39,8 @@ class Plan:
     cells: Mapping[tuple[int, int], Cell]
     needs: Mapping[int, tuple[Port, ...]] = field(default_factory=dict)
     """For resampling: by row, the ports whose values on another batch the cells take."""
+    note: str = ""
+    """What has to be known to read the numbers; shown wherever they are."""
 
     def row(self, target: int) -> list[int]:
         """Return the columns of a row that have a cell."""
@@ -127,6 +134,9 @@ def _over_sources(
         source_names=names,
         cells=cells,
         needs={row: sources.source_ports(row) for row in rows if sources.readable(row)},
+        note=ZERO_OR_RENORMALISE
+        if "renormalise" in sources.modes and mode in ("zero", "renormalise")
+        else "",
     )
 
 

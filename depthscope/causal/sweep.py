@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +13,15 @@ from torch import Tensor
 
 from depthscope.causal.batch import Batch
 from depthscope.causal.error import CausalError
-from depthscope.causal.identity import data_digest, weights_digest
 from depthscope.causal.intervention import NOTHING
 from depthscope.causal.memory import interventions_at_once
 from depthscope.causal.plan import Plan
 from depthscope.causal.rows import losses_under
 from depthscope.causal.subject import Subject
+from depthscope.causal.sweep_store import begun, kept_in
 from depthscope.causal.values import Values
-from depthscope.store import CellArray, CellStore, Coordinate, check_same, open_sweep
+from depthscope.store import CellStore, open_sweep
 
-SEQUENCES, POSITIONS = 4, 256
-"""Most sequences and tokens of the first batch whose effects are kept token by token."""
 Advance = Callable[[int, int], None]
 """Called with the rows finished so far, those of an earlier start included, and all rows."""
 
@@ -60,7 +56,7 @@ def sweep(
     if plan.mode == "resample" and len(batches) < 2:
         raise CausalError("mode 'resample' takes values from another batch: give two batches or more")
     with kept_in(path) as folder:
-        store = _store(folder, subject, batches, plan, about or {})
+        store = begun(folder, subject, batches, plan, about or {})
         _fill(subject, batches, plan, store, advance)
         return open_sweep(folder).read()
 
@@ -128,100 +124,3 @@ def _tokens(store: CellStore, losses: Tensor) -> np.ndarray[Any, Any]:
     part = losses[:sequences, :positions].numpy(force=True)
     kept[: part.shape[0], : part.shape[1]] = part
     return kept
-
-
-@contextlib.contextmanager
-def kept_in(path: Path | None) -> Iterator[Path]:
-    """Yield where a store lies: at `path`, or in a folder that goes afterwards."""
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield path
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder) / "sweep.zarr"
-
-
-def _store(
-    path: Path, subject: Subject, batches: Sequence[Batch], plan: Plan, about: Mapping[str, Any]
-) -> CellStore:
-    """Return the store at `path`, begun now or before."""
-    identity = {
-        "kind": plan.kind,
-        "mode": plan.mode,
-        "design": subject.axis.design,
-        "weights": weights_digest(subject.model),
-        "data": data_digest(batches),
-        "targets": len(plan.targets),
-        "sources": len(plan.source_names),
-        "batches": len(batches),
-    }
-    if path.exists():
-        store = CellStore(path)
-        check_same(store, identity)
-        return store
-    rows, columns = len(plan.targets), len(plan.source_names)
-    sequences = min(SEQUENCES, batches[0].sequences)
-    positions = min(POSITIONS, int(batches[0].targets.shape[1]))
-    pair, token = ("target", "source"), ("sequence", "position")
-    nats = {"units": "nats/token"}
-    arrays = (
-        CellArray(
-            name="loss_change",
-            dims=(*pair, "batch"),
-            shape=(rows, columns, len(batches)),
-            chunk=(1, columns, 1),
-            attributes={
-                **nats,
-                "long_name": "loss change when cut",
-                "formula": "mean loss under the intervention - mean loss of the forward as it is",
-                "comment": "positive: cutting hurts",
-            },
-        ),
-        CellArray(
-            name="base_loss",
-            dims=("batch",),
-            shape=(len(batches),),
-            chunk=(1,),
-            attributes={**nats, "long_name": "loss of the forward as it is"},
-        ),
-        CellArray(
-            name="token_change",
-            dims=(*pair, *token),
-            shape=(rows, columns, sequences, positions),
-            chunk=(1, columns, sequences, positions),
-            dtype="f4",
-            attributes={**nats, "long_name": "loss change of each token when cut, first batch"},
-        ),
-        CellArray(
-            name="token_loss",
-            dims=token,
-            shape=(sequences, positions),
-            chunk=(sequences, positions),
-            dtype="f4",
-            attributes={**nats, "long_name": "loss of each token, first batch"},
-        ),
-        CellArray(
-            name="exists",
-            dims=pair,
-            shape=(rows, columns),
-            chunk=(rows, columns),
-            dtype="i8",
-            attributes={"long_name": "whether the target can be cut off from the source", "units": "1"},
-        ),
-    )
-    coordinates = (
-        Coordinate(name="target", dim="target", values=plan.targets),
-        Coordinate(name="target_name", dim="target", values=plan.target_names),
-        Coordinate(name="source_name", dim="source", values=plan.source_names),
-    )
-    attributes = {
-        **about,
-        "kind": plan.kind,
-        "mode": plan.mode,
-        "design": subject.axis.design,
-        "identity": identity,
-    }
-    store = CellStore.create(path, arrays, coordinates=coordinates, attributes=attributes)
-    exists = [[int((row, column) in plan.cells) for column in range(columns)] for row in range(rows)]
-    store.put("exists", (0, 0), np.array(exists))
-    return store

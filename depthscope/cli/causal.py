@@ -14,7 +14,7 @@ from depthscope.cli.command import Command
 from depthscope.cli.errors import CliError, UsageError
 from depthscope.cli.options import count, natural
 from depthscope.cli.runs import open_named
-from depthscope.cli.subject import Measured, checkpoint_of, demo_batches
+from depthscope.cli.subject import Measured, checkpoint_of, demo_batches, place
 from depthscope.cli.target import call, load
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--step", type=natural, metavar="N", help="steps the checkpoint was trained for, if it does not say"
     )
+    parser.add_argument("--device", metavar="NAME", help="cpu or cuda (default: cuda where there is one)")
     parser.add_argument(
         "--name", metavar="NAME", help="name of the store RUN/causal/NAME.zarr (default: KIND-MODE-STEP)"
     )
@@ -81,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"causal: --kind {arguments.kind} cuts nothing that a --mode could replace")
     found = open_named(arguments.run, "causal")
     measured = checkpoint_of(found.path, arguments.checkpoint, arguments.model, arguments.step)
+    place(measured.model, arguments.device)
     name = arguments.name or _name(arguments, measured)
     try:
         path = sweep_path(found.path, name)

@@ -53,6 +53,17 @@ def checkpoint_of(run: Path, file: Path | None, factory: str | None, step: int |
     )
 
 
+def place(model: nn.Module, device: str | None) -> None:
+    """Move a model to a device; None: CUDA where there is one. UsageError for a device that is not there."""
+    import torch
+
+    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        model.to(torch.device(chosen))
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(f"causal: --device {chosen}: {str(error).splitlines()[0]}") from None
+
+
 def demo_batches(model: Any, count: int) -> Iterator[Any]:
     """Return the held-out text of the demo in batches of 8 sequences, spread evenly over it."""
     from depthscope.training import CorpusError, read_corpus, validation_batches

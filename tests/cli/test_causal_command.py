@@ -146,6 +146,8 @@ def test_what_is_typed_wrong_is_said(
     assert (code, "--model module:factory is needed" in err) == (2, True)
     code, _, err = type_causal(capsys, run, "--kind", "outer")
     assert (code, err) == (1, f"depthscope: causal: {DESIGN}: the design has no outer state\n")
+    code, _, err = type_causal(capsys, run, "--device", "abacus")
+    assert (code, "--device abacus" in err) == (2, True)
     code, _, err = type_causal(capsys, run, "--name", "../away")
     assert (code, "expected letters, digits" in err) == (2, True)
     code, _, err = type_causal(capsys, run, "--kind", "lens", "--mode", "zero")
