@@ -4,7 +4,8 @@ What importing nnsight 0.8 does to a process, each seen here: it replaces `torch
 ``with context: loss.backward()`` written on one line never runs backward; it gives every object a ``save``, which
 hides a child module of that name; and a wrapped module's forward stays wrapped, and fails in another thread while it
 is traced. So the first two are undone right after the import, models are copied before they are wrapped, and one
-trace runs at a time.
+trace runs at a time. Where another thread trains, let the first trace end before its first step: while the import
+runs, nothing protects its one-line backward passes.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def list_sweeps(run: Path) -> list[Sweep]:
 
 
 def check_same(store: CellStore, identity: Mapping[str, Any]) -> None:
-    """Raise CorruptRun-free ValueError when a store was begun for something else than `identity`."""
+    """Raise ValueError when a store was begun for something else than `identity`, naming what differs."""
     before = store.attributes.get("identity")
     if not isinstance(before, Mapping):
         raise CorruptRun(store.path, "its attributes do not say what was measured")
