@@ -77,6 +77,7 @@ class Subject:
         if anatomy.axis is None:
             raise CausalError(f"{anatomy.model}: no depth axis is known. {' '.join(anatomy.notes)}")
         axis = anatomy.axis
+        # Before anything is wrapped: these may be called at any time.
         final_norm, head = (
             _only_module(copied, names) for names in (axis.final_norm_parameters, axis.head_parameters)
         )
@@ -87,6 +88,9 @@ class Subject:
         ports, hooked = axis_ports(axis), _values(axis)
         passed = Passed(copied, ports, hooked)
         output = passed.run(args, call)
+        unseen = [sublayer.name for sublayer in axis.sublayers if sublayer.write not in hooked]
+        if unseen:
+            raise CausalError(f"{anatomy.model}: a forward shows no write of {', '.join(unseen)}")
         root, handles = wrap(copied)
         writes = [hooked[sublayer.write] for sublayer in axis.sublayers]
         subject = cls(
@@ -94,8 +98,8 @@ class Subject:
             anatomy=anatomy,
             axis=axis,
             plain=plain,
-            final_norm=None if final_norm is None else _unwrapped(final_norm),
-            head=_unwrapped(head) if isinstance(head, nn.Linear) else None,
+            final_norm=final_norm,
+            head=head if isinstance(head, nn.Linear) else None,
             width=int(writes[0].shape[-1]),
             bytes_per_sequence=_bytes(logits_of(output), writes, passed.largest),
             _root=root,
@@ -133,8 +137,8 @@ class Subject:
 
 
 def _only_module(model: nn.Module, names: Sequence[str]) -> nn.Module | None:
-    modules = dict(model.named_modules())
-    return modules.get(names[0]) if len(names) == 1 else None
+    found = dict(model.named_modules()).get(names[0]) if len(names) == 1 else None
+    return None if found is None else _unwrapped(found)
 
 
 def _unwrapped(module: M) -> M:

@@ -99,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(f"causal: {error}") from None
     _print(found, arguments.kind, path, data)
+    if "note" in data.attrs:
+        print(data.attrs["note"])
     print(f"Kept in {path}")
     return 0
 

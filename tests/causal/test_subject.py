@@ -24,6 +24,24 @@ def test_the_model_is_neither_wrapped_nor_changed() -> None:
     assert any("forward" in vars(module) for module in subject.model.modules())  # that is why it is a copy
 
 
+def test_a_compiled_model_is_measured_eagerly() -> None:
+    model, given = trained("block-attnres:S=2"), batch()
+    plain = Subject.of(model, given.args)
+    model.layers[1].compile(backend="eager")
+    subject = Subject.of(torch.compile(model, backend="eager"), given.args)
+    assert all(module._compiled_call_impl is None for module in subject.model.modules())
+    assert torch.equal(subject.look(given.args, {})[0], plain.look(given.args, {})[0])
+
+
+def test_modules_that_changes_may_call_are_not_wrapped() -> None:
+    subject = Subject.of(trained("hires:B=2,n=2"), batch().args)
+    assert subject.final_norm is not None
+    assert subject.head is not None
+    for module in (subject.final_norm, subject.head, *subject.plain.values()):
+        assert "forward" not in vars(module)
+    assert subject.head.weight is subject.model.head.weight  # no second copy of a large matrix
+
+
 def test_a_label_that_shows_another_module_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     wrap = subject_module.wrap
 
