@@ -2,6 +2,17 @@
 
 A routing weight describes; only an intervention shows an effect. Everything here acts on a deep copy in evaluation
 mode; nnsight, which carries the interventions, is loaded by the first of them.
+
+    from depthscope import causal
+    from depthscope.store import sweep_path
+
+    effects = causal.ablate_sources(model, batches, path=sweep_path(run.path, "sources"), about={"step": 5000})
+    effects["effect"].sel(target=7)             # nats a token, positive where the cut hurts
+
+    subject = causal.Subject.of(model, (tokens,))
+    lens = causal.logit_lens(subject, causal.batch_of(tokens))
+
+A mean over few batches is uncertain: read ``effect`` together with ``effect_interval``.
 """
 
 from depthscope.causal.attribution import Attribution, attribute_logits

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from depthscope.cli.table import Column, print_table
 
 if TYPE_CHECKING:
@@ -37,6 +35,8 @@ def print_effects(data: xr.Dataset) -> None:
 
 def print_paths(effects: Sequence[PathEffect]) -> None:
     """Print the pairs whose cut hurts most, with the weight and the contribution that the run recorded of them."""
+    import numpy as np
+
     from depthscope.analysis import rank_correlation
 
     first = sorted(effects, key=lambda each: -each.effect)
