@@ -16,6 +16,13 @@ from depthscope.analysis.block_control import BlockControl, virtual_blocks
 from depthscope.analysis.cancellation import CANCELS
 from depthscope.analysis.collect import RULES, findings, list_skip_paths, undecided
 from depthscope.analysis.finding import Finding, Severity, Value
+from depthscope.analysis.path_effect import (
+    PathEffect,
+    effects_over_steps,
+    path_effects,
+    rank_correlation,
+    widest_paths,
+)
 from depthscope.analysis.readable import ReadableRun
 from depthscope.analysis.rule import Rule, one_stream, restarts
 from depthscope.analysis.skip_path import SkipPath
@@ -30,6 +37,7 @@ __all__ = [
     "BlockControl",
     "Boundary",
     "Finding",
+    "PathEffect",
     "ReadableRun",
     "Rule",
     "Severity",
@@ -38,12 +46,16 @@ __all__ = [
     "alert_rule",
     "boundaries",
     "construction_ratios",
+    "effects_over_steps",
     "findings",
     "list_skip_paths",
     "one_stream",
+    "path_effects",
+    "rank_correlation",
     "read_changes",
     "reset_ratios",
     "restarts",
     "undecided",
     "virtual_blocks",
+    "widest_paths",
 ]

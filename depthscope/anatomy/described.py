@@ -63,10 +63,10 @@ def with_overrides(
 
 
 def _named(axis: DepthAxis) -> Iterator[tuple[str, str]]:
-    ports: list[Port | None] = [axis.embedding, axis.final_read]
+    ports: list[Port | None] = [axis.embedding, axis.final_read, axis.outer_end]
     parameters = [axis.embedding_parameters, axis.head_parameters, axis.final_norm_parameters]
     for sublayer in axis.sublayers:
-        ports += [sublayer.read, sublayer.write, sublayer.state, sublayer.made]
+        ports += [sublayer.read, sublayer.write, sublayer.state, sublayer.made, sublayer.carried]
         ports += [sublayer.output, sublayer.state_prenorm]
         parameters.append(sublayer.parameters)
     for mixer in axis.mixers:

@@ -50,6 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--every-fast", type=count, metavar="N", help="steps between rows of sizes and gradients"
     )
     more.add_argument("--every-slow", type=count, metavar="N", help="steps between rows of depth attention")
+    more.add_argument(
+        "--checkpoint-every",
+        type=count,
+        metavar="N",
+        help="steps between checkpoints kept in the runs, for depthscope causal; the last step is always kept",
+    )
     more.add_argument("--no-record", action="store_true", help="train only: no run is written, no page shown")
 
 
@@ -62,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         name: value
         for name in (
             "steps", "out", "port", "layers", "width", "context", "batch", "experts",
-            "optimizer", "device", "every_fast", "every_slow",
+            "optimizer", "device", "every_fast", "every_slow", "checkpoint_every",
         )
         if (value := getattr(arguments, name)) is not None
     }  # fmt: skip

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from depthscope.cli.causal import CAUSAL
 from depthscope.cli.check import CHECK
 from depthscope.cli.command import Command, parser_of
 from depthscope.cli.compare import COMPARE
@@ -23,7 +24,7 @@ from depthscope.cli.watch import WATCH
 
 COMMANDS: dict[str, Command] = {
     command.name: command
-    for command in (DEMO, SERVE, EXPORT, LS, SUMMARY, COMPARE, INSPECT, CHECK, RECOVER, WATCH, DOCTOR)
+    for command in (DEMO, SERVE, EXPORT, LS, SUMMARY, COMPARE, INSPECT, CHECK, RECOVER, WATCH, CAUSAL, DOCTOR)
 }
 INTERRUPTED = 130
 CLOSED_PIPE = 141

@@ -63,6 +63,9 @@ class Sublayer:
     made: Port | None = None
     """Where h_l comes from with all its uses still ahead, for its gradient in compiled code. None: it is the sum that
     the sublayer before it made (`fresh` is "state"), a mixer's output, a block's read or the embedding."""
+    carried: Port | None = None
+    """Where all that the rest of the model knows of the depth so far passes, after this sublayer: a tensor or nested
+    tuples of tensors [batch, time, ...]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +149,8 @@ class DepthAxis:
     outer: tuple[OuterBlock, ...] = ()
     streams: tuple[StreamMixing, ...] = ()
     """Of all layers or of none."""
+    outer_end: Port | None = None
+    """Where the last outer state h_B passes into the final read; None without an outer state."""
     embedding_parameters: tuple[str, ...] = ()
     head_parameters: tuple[str, ...] = ()
     final_norm_parameters: tuple[str, ...] = ()

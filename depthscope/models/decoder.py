@@ -80,6 +80,7 @@ class Decoder(nn.Module):
             mixers=tuple(residual.mixers()),
             outer=tuple(residual.outer()),
             streams=tuple(residual.stream_mixings()),
+            outer_end=residual.outer_end_port(),
             embedding_parameters=("embedding",),
             head_parameters=("head",),
             final_norm_parameters=("norm",),
@@ -104,5 +105,6 @@ class Decoder(nn.Module):
             summed=residual.summed(layer),
             made=residual.made_port(layer),
             fresh=residual.fresh(layer),
+            carried=Port(module=f"layers.{layer}", side="output"),
             parameters=(f"layers.{layer}",),
         )

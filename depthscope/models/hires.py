@@ -141,6 +141,9 @@ class HiRes(Residual):
     def outer(self) -> Sequence[OuterBlock]:
         return tuple(self._describe_block(block) for block in range(len(self.blocks)))
 
+    def outer_end_port(self) -> Port | None:
+        return Port(module="residual.H", side="input")
+
     def _describe_block(self, block: int) -> OuterBlock:
         read, write, norm = (f"residual.{part}.{block}" for part in ("R", "W", "norms"))
         gated = self.initial_gate is not None and not self.identity

@@ -129,6 +129,10 @@ class Residual(nn.Module):
     def stream_mixings(self) -> Sequence[StreamMixing]:
         return ()
 
+    def outer_end_port(self) -> Port | None:
+        """Return where the last outer state passes into the final read."""
+        return None
+
 
 def tensor(state: State) -> Tensor:
     """Return a state that is one tensor, for designs that keep no more than that."""

@@ -1,6 +1,14 @@
 """The small trainer behind `depthscope demo` and the examples."""
 
 from depthscope.training.batches import training_batch, validation_batches
+from depthscope.training.checkpoint import (
+    CheckpointError,
+    checkpoint_path,
+    is_checkpoint,
+    newest_checkpoint,
+    restore,
+    save_checkpoint,
+)
 from depthscope.training.corpus import VOCABULARY, Corpus, CorpusError, read_corpus
 from depthscope.training.demo import run_demo
 from depthscope.training.demo_options import CPU_SIZE, CUDA_SIZE, DemoOptions, DemoSize
@@ -17,6 +25,7 @@ __all__ = [
     "CPU_SIZE",
     "CUDA_SIZE",
     "VOCABULARY",
+    "CheckpointError",
     "Corpus",
     "CorpusError",
     "DemoError",
@@ -30,10 +39,15 @@ __all__ = [
     "WarmupStableDecay",
     "build_decoder",
     "build_optimizers",
+    "checkpoint_path",
+    "is_checkpoint",
+    "newest_checkpoint",
     "orthogonalise",
     "read_corpus",
+    "restore",
     "run_config",
     "run_demo",
+    "save_checkpoint",
     "train",
     "train_round_robin",
     "training_batch",

@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 
 from depthscope.models import Decoder
+from depthscope.training.checkpoint import checkpoint_path, save_checkpoint
 from depthscope.training.corpus import Corpus, CorpusError, read_corpus
 from depthscope.training.demo_options import DemoOptions
 from depthscope.training.demo_plan import DemoError, make_root, prepare, run_names
@@ -108,7 +109,9 @@ def _train(
             for name, trainer in trainers.items():
                 config = run_config(models[name], training, corpus)
                 _record(recorders, trainer, root / name, name, config, options)
-        watcher = _Watcher(console, shown, page)
+        watcher = _Watcher(
+            console, shown, page, _Checkpoints(trainers, models, root, options.checkpoint_every)
+        )
         train_round_robin(trainers, watcher)
     _say(console, "Validation loss (nats per byte) at the end:")
     for name, loss in watcher.validation.items():
@@ -132,11 +135,33 @@ def _record(
     trainer.recorder = stack.enter_context(recorder)
 
 
-class _Watcher:
-    """Passes what happens to the progress, keeps the last validation losses, and says once if the page is gone."""
+class _Checkpoints:
+    """Writes the weights of a model into its run where they are due."""
 
-    def __init__(self, console: Console, shown: Bars | Lines, page: NoPage) -> None:
+    def __init__(
+        self,
+        trainers: Mapping[str, Trainer],
+        models: Mapping[str, Decoder],
+        root: Path | None,
+        every: int | None,
+    ) -> None:
+        self._trainers, self._models, self._root, self._every = trainers, models, root, every
+
+    def stepped(self, name: str, completed: int) -> None:
+        if self._root is None or self._every is None:
+            return
+        if completed % self._every == 0 or completed == self._trainers[name].options.steps:
+            save_checkpoint(checkpoint_path(self._root / name, completed), self._models[name], step=completed)
+
+
+class _Watcher:
+    """Passes what happens to the progress and the checkpoints, keeps the last validation losses, and says once if the page is gone."""
+
+    def __init__(
+        self, console: Console, shown: Bars | Lines, page: NoPage, checkpoints: _Checkpoints
+    ) -> None:
         self.validation: dict[str, float] = {}
+        self._checkpoints = checkpoints
         self._console = console
         self._shown = shown
         self._page = page
@@ -144,6 +169,7 @@ class _Watcher:
 
     def stepped(self, name: str, completed: int, loss: torch.Tensor) -> None:
         self._shown.stepped(name, completed, loss)
+        self._checkpoints.stepped(name, completed)
         if not self._told and (trouble := self._page.trouble()):
             self._told = True
             _say(self._console, f"{trouble}; training goes on.")

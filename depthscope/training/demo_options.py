@@ -60,6 +60,8 @@ class DemoOptions:
     """Steps between rows of sizes and gradients."""
     every_slow: int = 10
     """Steps between rows of depth attention and outer states."""
+    checkpoint_every: int | None = None
+    """Steps between checkpoints in the runs' folders, the last step always among them; None: no checkpoints."""
 
     def decoder(self, size: DemoSize) -> DecoderConfig:
         """Return the decoder's configuration."""

@@ -28,6 +28,7 @@ def test_every_command_is_listed_and_has_help_with_examples(typed: Type) -> None
         "check",
         "recover",
         "watch",
+        "causal",
         "doctor",
     }
     assert set(COMMANDS) == rooms
@@ -63,7 +64,10 @@ def test_version_names_the_program(typed: Type) -> None:
         (("sumary",), ["'sumary'", "did you mean summary?", "depthscope --help"]),
         (
             ("zzz",),
-            ["'zzz'", "demo, serve, export, ls, summary, compare, inspect, check, recover, watch, doctor"],
+            [
+                "'zzz'",
+                "demo, serve, export, ls, summary, compare, inspect, check, recover, watch, causal, doctor",
+            ],
         ),
         (("--verison",), ["'--verison'", "--version"]),
         (("ls", "--recursive"), ["--recursive", "depthscope ls --help"]),

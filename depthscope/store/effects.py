@@ -1,0 +1,117 @@
+"""Sweeps of interventions beside a run: ``RUN/causal/NAME.zarr``, each of one model at one step."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from depthscope.store.cells import CellStore
+from depthscope.store.errors import CorruptRun, RunError
+from depthscope.store.interval import mean_interval
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+logger = logging.getLogger("depthscope.store")
+FOLDER = "causal"
+SUFFIX = ".zarr"
+CHANGE = "loss_change"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A store of effects or of a lens, for reading."""
+
+    path: Path
+    cells: CellStore
+
+    @property
+    def name(self) -> str:
+        return self.path.name.removesuffix(SUFFIX)
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """What was measured on what: ``kind``, ``mode``, ``step``, ``checkpoint``, ``identity``."""
+        return self.cells.attributes
+
+    @property
+    def kind(self) -> str:
+        return str(self.attributes.get("kind", ""))
+
+    @property
+    def step(self) -> int | None:
+        """Optimizer steps completed when the checkpoint was written; None where nobody said."""
+        found = self.attributes.get("step")
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+    def read(self) -> xr.Dataset:
+        """Return all of it, in memory.
+
+        A sweep of effects has beside ``loss_change`` (target, source, batch), in nats a token and positive where the cut
+        hurts, its mean over batches ``effect`` (target, source), the half width ``effect_interval`` of its 95 % t
+        interval, and ``batches_measured``. CorruptRun when a file is damaged.
+        """
+        data = self.cells.read()
+        if CHANGE not in data:
+            return data
+        change: npt.NDArray[np.float64] = data[CHANGE].values
+        mean, half = mean_interval(change)
+        dims = data[CHANGE].dims[:-1]
+        return data.assign(
+            effect=(dims, mean, {"long_name": "loss change when cut", "units": "nats/token"}),
+            effect_interval=(
+                dims,
+                half,
+                {"long_name": "half width of the 95 % t interval", "units": "nats/token"},
+            ),
+            batches_measured=(
+                dims,
+                np.isfinite(change).sum(-1),
+                {"long_name": "batches measured", "units": "1"},
+            ),
+        )
+
+
+def sweep_path(run: Path, name: str) -> Path:
+    """Return where a run keeps the sweep of a name; ValueError for a name that is no plain file name."""
+    if not name or name.startswith(".") or not all(each.isalnum() or each in "-_.=+" for each in name):
+        raise ValueError(f"a sweep is called {name!r}; expected letters, digits and -_.=+")
+    return run / FOLDER / f"{name}{SUFFIX}"
+
+
+def open_sweep(path: Path) -> Sweep:
+    """Open one sweep; RunError says why it cannot be."""
+    return Sweep(path, CellStore(path))
+
+
+def list_sweeps(run: Path) -> list[Sweep]:
+    """Return the sweeps of the run in the folder `run`, by step and then name; one that cannot be read is logged."""
+    found = []
+    for path in sorted((run / FOLDER).glob(f"*{SUFFIX}")):
+        if path.is_symlink():
+            logger.warning("%s is a link; a sweep is a folder", path)
+            continue
+        try:
+            found.append(open_sweep(path))
+        except RunError as error:
+            logger.warning("%s", error)
+    return sorted(found, key=lambda sweep: (sweep.step is None, sweep.step or 0, sweep.name))
+
+
+def check_same(store: CellStore, identity: Mapping[str, Any]) -> None:
+    """Raise ValueError when a store was begun for something else than `identity`, naming what differs."""
+    before = store.attributes.get("identity")
+    if not isinstance(before, Mapping):
+        raise CorruptRun(store.path, "its attributes do not say what was measured")
+    other = [name for name, value in identity.items() if before.get(name) != value]
+    if other:
+        told = "; ".join(f"{name} was {before.get(name)!r}, is {identity[name]!r}" for name in other)
+        raise ValueError(
+            f"{store.path} was begun for something else ({told}); choose another name, or delete it: rm -r {store.path}"
+        )
