@@ -29,6 +29,8 @@ class HeadMaps:
     merges: ClassVar[Mapping[str, Merge]] = MappingProxyType({"weight_by_head": "sum"})
 
     def moments(self, site: Site, seen: Mapping[str, Activation]) -> dict[str, Tensor]:
+        if self.heads < 2:
+            return {}
         weights, counted = seen["weights"].tensor, seen["read"].counted
         by_head = weights.reshape(len(site.columns), -1, self.heads).transpose(-1, -2)
         # The heads of a token count together.
@@ -38,6 +40,8 @@ class HeadMaps:
         return {"weight_by_head": whole.reshape(-1)}
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
+        if self.heads < 2:
+            return {}
         targets = len(row.layout.sources)
         summed = merged["weight_by_head"].reshape(targets, self.sources, self.heads)
         return {"depth_attention_by_head": summed / (row.tokens["mixer"] / self.heads)[:, None, None]}

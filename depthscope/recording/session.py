@@ -133,12 +133,14 @@ def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
         for group, members in parameter_groups(axis, model).items()
     }
     gradients = ParameterGradient(parameters=names, groups=groups)
-    own: tuple[Probe, ...] = (
+    heads = max((mixer.heads for mixer in axis.mixers), default=1)
+    own = (
         Magnitude(),
         FreshShare(),
         Gradient(),
         gradients,
         DepthAttention(),
+        HeadMaps(sources=len(axis.source_names), heads=heads),
         Mixing(),
         OuterState(),
         Interfaces(),
@@ -147,9 +149,6 @@ def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
         Streams(),
         StreamGain(),
     )
-    heads = max((mixer.heads for mixer in axis.mixers), default=1)
-    if heads > 1:
-        own = (*own, HeadMaps(sources=len(axis.source_names), heads=heads))
     return checked_probes((*own, *registered_probes()))
 
 

@@ -53,6 +53,12 @@ def test_exactly_the_entries_that_a_design_can_reach_are_finite(run: Run) -> Non
             continue
         values = run[name].values
         finite = np.isfinite(values)
+        if (
+            name == "mixing_coefficient"
+        ):  # only where a contribution is parallel to its origin, which is measured
+            assert run.layout.outer_blocks or finite[:, 0, 0].all(), "the first read is the embedding"
+            assert not np.any(finite & ~mask)
+            continue
         np.testing.assert_array_equal(finite, np.broadcast_to(mask, finite.shape), err_msg=name)
         seen += 1
     assert seen > 25
