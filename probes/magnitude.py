@@ -91,10 +91,14 @@ class Magnitude:
         for scalar in ("embedding_rms", "embedding_logrms", "final_read_rms", "final_read_logrms"):
             values[scalar] = values[scalar].reshape(())
         tokens = row.tokens["write"]
+        # A write whose state passed no port, since the layers behind it were skipped: the rest is not the whole.
+        partly = row.tokens["state"] < tokens
+        for name in ("state_rms", "state_logrms"):
+            values[name] = np.where(partly, np.nan, values[name])
         return values | {
             "write_ratio": merged["ratio"] / tokens,
             "write_cosine": merged["cosine"] / tokens,
             "write_dot": merged["dot"] / (tokens * row.width["write"]),
-            "abs_max": np.where(row.tokens["state"] > 0, merged["abs_max"], np.nan),
-            "nonfinite": merged["nonfinite"],
+            "abs_max": np.where(partly | (row.tokens["state"] == 0), np.nan, merged["abs_max"]),
+            "nonfinite": np.where(partly, np.nan, merged["nonfinite"]),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -98,6 +99,9 @@ class Assembler:
             row = own if of_batch else self._gather(own)
             if row is None:
                 return
+            if not row.known["loss_tokens"] and "tokens" not in row.known:
+                # Nothing that the model was called with told how many; what passed at the writes does.
+                row = replace(row, known={**row.known, "loss_tokens": _positions(row.tokens)})
             if not of_batch:
                 self._sites.saw(packet.stream_rows, row.tokens)
             values = self._finish(row)
@@ -154,7 +158,7 @@ class Assembler:
             row = Row(
                 step=merged.step,
                 layout=self.layout,
-                loss_tokens=known["loss_tokens"],
+                loss_tokens=known["loss_tokens"] or np.nan,
                 loss_scale=known.get("loss_scale", 1.0) * merged.ranks,
                 tokens=tokens[index],
                 width=merged.widths[index],
@@ -275,3 +279,8 @@ def _whole_model(known: Mapping[str, float], values: Mapping[str, Any]) -> dict[
         elif after is not None and before > 0:
             row["clip_coefficient"] = float(after) / before
     return row
+
+
+def _positions(tokens: Sequence[Mapping[str, Array]]) -> float:
+    """Return the number of positions behind the writes."""
+    return float(max((held["write"].max() for held in tokens if "write" in held), default=0))

@@ -133,6 +133,8 @@ class Observer:
         }
         """Layers whose state is the very tensor that the next one reads: dL/df_l = dL/ds_l = dL/dh_{l+1}."""
         self._without_positions = axis.without_positions
+        self._read_after: dict[int, int] = {}
+        """By layer, whose write its read holds newest: layers in between may have been skipped. For the backward too."""
         self._aside = False
         self.forget()
 
@@ -181,6 +183,8 @@ class Observer:
         self._stream_weights: dict[int, Activation] = {}
         self._unshared: dict[int, Place] = {}
         """Writes whose gradient is still to be found at the next read."""
+        self._ran: list[int] = []
+        """Layers whose writes were seen, in their order."""
 
     def take(self, *, last_only: bool) -> list[Generation]:
         """Hand out this step's generations and start the next step; half a backward is left out.
@@ -233,6 +237,8 @@ class Observer:
         self._visit(self._site("embedding", 0), {"embedding": seen})
 
     def see_read(self, layer: int, seen: Activation, tensor: Tensor) -> None:
+        if self.live:
+            self._read_after[layer] = self._ran[-1] if self._ran else 0
         self._hook_read(layer, tensor)
         if not self.live:
             return
@@ -258,6 +264,7 @@ class Observer:
             self._hook_gradient(tensor, self._site("write_gradient", layer - 1))
         if not self.live:
             return
+        self._ran.append(layer)
         sublayer = self.axis.sublayers[layer - 1]
         parts = {"write": seen}
         if layer in self._reads:
@@ -272,6 +279,11 @@ class Observer:
             self._writes[layer] = seen, seen.tensor._version
 
     def see_state(self, layer: int, seen: Activation, tensor: Tensor) -> None:
+        if self.live and layer not in self._ran and self.axis.sublayers[layer - 1].additive:
+            # It was skipped (stochastic depth): the stream is still that of the layer that ran last.
+            if not self._ran:
+                return
+            layer = self._ran[-1]
         self._visit(self._site("state", layer - 1), {"state": seen})
         additive = self.axis.sublayers[layer - 1].additive
         if self.checking and additive and layer in self._reads and layer in self._writes:
@@ -424,9 +436,10 @@ class Observer:
         if layer == 1:
             self.generations[-1].first_read = True
         sites = [self._site("read_gradient", layer - 1)]
-        if layer - 1 in self._state_is_next_read:
-            write, read = self._unshared.pop(layer - 1, None), place_of(tensor)
-            site = self._site("write_gradient", layer - 2)
+        writer = self._read_after.get(layer, layer - 1)
+        if writer in self._state_is_next_read:
+            write, read = self._unshared.pop(writer, None), place_of(tensor)
+            site = self._site("write_gradient", writer - 1)
             # A leaf is what a reentrant checkpoint took, and the write lies in front of it.
             if write is None or read is None or read.adds(write):
                 sites.append(site)

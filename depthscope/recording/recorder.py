@@ -54,7 +54,7 @@ from depthscope.recording.session import (
 from depthscope.recording.shards import stored_parameters
 from depthscope.recording.step_facts import Scaler, StepFacts
 from depthscope.recording.strict import strict
-from depthscope.recording.values import Value, token_positions
+from depthscope.recording.values import Value, checked_count, token_positions
 from depthscope.store import refuse_writers
 
 
@@ -499,7 +499,13 @@ class Recorder:
         self._forget_interrupted()
         clock = self._clock
         label = clock.label(step)
-        step_tokens: int | Tensor = clock.positions if tokens is None else int(tokens)
+        if tokens is not None:
+            given, tokens = tokens, checked_count(tokens)
+            if tokens is None:
+                self._notices.say(
+                    f"tokens is {given!r}, expected a whole number of tokens: positions are counted in their place"
+                )
+        step_tokens: int | Tensor = clock.positions if tokens is None else tokens
         self._submit_evaluation()
         session = self._session
         unseen = self._arming.traced_root and not clock.forwards
@@ -534,8 +540,8 @@ class Recorder:
                     "read_in_step": None if self._optimizers.optimizers else 1.0,
                     "masked": 1.0 if self._masked else None,
                 }
-                if unseen and tokens is None:
-                    facts["tokens"] = None
+                if tokens is None and isinstance(step_tokens, int) and not step_tokens:
+                    facts["tokens"] = None  # nothing that the model was called with tells
                 session.submit_row(label, generations, self._notices.usable(facts))
                 session.follow_device()
                 self._rows += 1

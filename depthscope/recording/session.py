@@ -100,7 +100,7 @@ NEEDS = {
     "mixing_coefficient": "no contribution is parallel to its origin: matrices or gains for each feature lie between",
     "learning_rate": "no step of an optimizer was seen",
     "peak_memory": "no CUDA device is in use",
-    "tokens": "the module that the loop calls is compiled, so its positions are not counted: use step(tokens=...)",
+    "tokens": "nothing that the loop calls the module with, or compiled code does, tells positions: use step(tokens=...)",
     "step_seconds": "",  # come with the second row
     "recording_seconds": "",
     **{name: NO_GRADIENTS for name in ParameterGradient.quantities},

@@ -7,17 +7,31 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 Value: TypeAlias = float | Tensor
 
 
 def token_positions(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
-    """Token positions of one forward: entries of the first integer tensor, or vectors of the first floating one."""
-    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+    """Token positions of one forward: entries of the first integer tensor, or vectors of the first floating one.
+
+    Arguments may be nested (a batch as a dict); single numbers tell nothing. 0 where no tensor tells.
+    """
+    leaves = tree_leaves((args, dict(kwargs)))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.dim()]
     for tensor in tensors:
         if not tensor.is_floating_point():
             return tensor.numel()
     return tensors[0].numel() // max(1, tensors[0].shape[-1]) if tensors else 0
+
+
+def checked_count(tokens: Any) -> int | None:
+    """Return a number of tokens as the loop gave it; None when it is none: negative, a fraction, a truth value, text."""
+    try:
+        count = int(tokens)
+        return count if not isinstance(tokens, bool) and count == tokens and count >= 0 else None
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
 
 
 _PART = 2**20

@@ -68,8 +68,57 @@ def test_a_dropped_block_is_missing_also_where_zeros_are_left_in_its_gradients(
     for name in ("read_rms", "write_rms", "write_cosine", "grad_write_rms", "param_grad_norm"):
         assert np.isnan(row[name][[2, 3]]).all(), name
     expected = {name: np.insert(value, 2, [np.nan, np.nan]) for name, value in dropped.items() if value.shape}
-    same(row, expected, "read_rms", "write_rms", "write_cosine", "param_grad_norm", layers=OTHERS)
+    found = ("read_rms", "write_rms", "state_rms", "write_cosine", "grad_write_rms", "param_grad_norm")
+    same(row, expected, *found, layers=OTHERS)
     same(row, dropped, "grad_norm", "loss")
+
+
+def test_a_block_dropped_in_one_micro_batch_leaves_the_others_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = spy_on_rows(monkeypatch)
+    plain, inputs, targets = trained(build("foreign"))
+    model = Skipping()
+    model.load_state_dict(plain.state_dict())
+    used, dropped = truth_of(plain, inputs, targets), truth_of(without_the_second(model), inputs, targets)
+    optimizer = without_updates(model)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, example=inputs) as recorder:
+        for model.drops in (False, True):
+            (loss_of(model, inputs, targets) / 2).backward()
+        optimizer.step()
+        recorder.step()
+    for name in ("read_rms", "write_rms", "state_rms", "grad_write_rms"):
+        both = np.sqrt((np.delete(used[name], [2, 3]) ** 2 + dropped[name] ** 2) / 2)
+        expected = {name: np.insert(both, 2, used[name][[2, 3]])}
+        same(rows["fast"][0], expected, name)
+
+
+def test_a_last_block_dropped_in_one_micro_batch_leaves_no_half_of_a_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Shortened(ForeignGPT):
+        drops = False
+
+        def forward(self, ids: Tensor) -> Tensor:
+            x = self.letters(ids) + self.places.weight[: ids.shape[1]]
+            for stage in self.tower[: len(self.tower) - self.drops]:
+                x = stage(x)
+            return self.out(self.last(x))
+
+    rows = spy_on_rows(monkeypatch)
+    plain, inputs, targets = trained(build("foreign"))
+    model = Shortened()
+    model.load_state_dict(plain.state_dict())
+    used, optimizer = truth_of(plain, inputs, targets), without_updates(model)
+    with Recorder(model, tmp_path / "run", optimizer=optimizer, example=inputs) as recorder:
+        for model.drops in (False, True):
+            (loss_of(model, inputs, targets) / 2).backward()
+        optimizer.step()
+        recorder.step()
+    row = rows["fast"][0]
+    whole = [layer for layer in range(1, LAYERS + 1) if layer != LAYERS - 2]
+    same(row, used, "state_rms", layers=whole)
+    assert np.isnan(row["state_rms"][LAYERS - 3]), "its state passed no module in the second micro-batch"
 
 
 def test_an_expert_that_no_token_chose_leaves_the_norm_of_its_sublayer_right(
