@@ -16,8 +16,8 @@ NO_GRADIENTS = (
     "recorder.step()"
 )
 COMPILED = (
-    "never fired: its compiled code ran before the recorder was attached; attach first, or call "
-    "torch.compiler.reset() after attaching"
+    "never fired: its compiled code ran before the recorder was attached, for this model or for another of its class; "
+    "attach first, or call torch.compiler.reset() after attaching"
 )
 REPLACED = "never fired: its module was replaced after the recorder was attached; make the recorder last"
 BYPASSED = (

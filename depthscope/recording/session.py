@@ -74,8 +74,9 @@ from depthscope.store import (
 
 NO_VALUE = "no value came in the first recorded steps"
 NOTHING_SEEN = (
-    "no sublayer was seen in the first recorded step. Compiled code that ran before the recorder was attached goes on "
-    "without its hooks: attach first, or call torch.compiler.reset() after attaching"
+    "no sublayer was seen in the first recorded step. Compiled code that ran before the recorder was attached (of this "
+    "model, or of another of its class) goes on without its hooks: attach first, or call torch.compiler.reset() after "
+    "attaching"
 )
 MOVED = (
     "the model was moved to another device after the recorder was attached; what compiled code had recorded until "
@@ -87,7 +88,7 @@ NEEDS = {
     **{name: NO_PRODUCT for name in StreamGain.quantities},
     "loss": "step() was given no loss",
     **{
-        name: "the write goes to several streams and is wider than the read"
+        name: "no value came; where a write goes to several streams, it is wider than the read and has no angle with it"
         for name in ("write_cosine", "write_dot")
     },
     "grad_norm_before_clip": _CLIPPING,
