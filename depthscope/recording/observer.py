@@ -238,7 +238,7 @@ class Observer:
 
     def see_read(self, layer: int, seen: Activation, tensor: Tensor) -> None:
         if self.live:
-            self._read_after[layer] = self._ran[-1] if self._ran else 0
+            self._read_after[layer] = self._passed_on(tensor) or layer - 1
         self._hook_read(layer, tensor)
         if not self.live:
             return
@@ -280,10 +280,7 @@ class Observer:
 
     def see_state(self, layer: int, seen: Activation, tensor: Tensor) -> None:
         if self.live and layer not in self._ran and self.axis.sublayers[layer - 1].additive:
-            # It was skipped (stochastic depth): the stream is still that of the layer that ran last.
-            if not self._ran:
-                return
-            layer = self._ran[-1]
+            layer = self._passed_on(tensor) or layer
         self._visit(self._site("state", layer - 1), {"state": seen})
         additive = self.axis.sublayers[layer - 1].additive
         if self.checking and additive and layer in self._reads and layer in self._writes:
@@ -292,6 +289,14 @@ class Observer:
 
     def see_output(self, layer: int, seen: Activation, tensor: Tensor) -> None:
         self._visit(self._site("output", layer - 1), {"output": seen})
+
+    def _passed_on(self, stream: Tensor) -> int:
+        """Return the layer that the stream comes from where the layers after it were dropped (stochastic depth).
+
+        0 where none was, or where that can't be seen: a layer may also have run without being seen.
+        """
+        write, place = self._unshared.get(self._ran[-1]) if self._ran else None, place_of(stream)
+        return self._ran[-1] if write is not None and place is not None and place.adds(write) else 0
 
     def see_state_prenorm(self, layer: int, seen: Activation, tensor: Tensor) -> None:
         self._visit(self._site("state_prenorm", layer - 1), {"state_prenorm": seen})
