@@ -23,7 +23,7 @@ AGAINST: tuple[Against, ...] = ("weight", "contribution")
 Cut = Literal["any", "renormalise", "zero", "mean", "resample"]
 CUTS: tuple[Cut, ...] = ("any", "renormalise", "zero", "mean", "resample")
 NO_EFFECTS = "no effect is measured"
-_PERCENTILE = 95.0
+_PERCENTILE = 90.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +96,15 @@ def measured_effects(run: ReadableRun, options: EffectsOptions) -> xr.DataArray:
     )
 
 
+def measured_beside(run: ReadableRun, *, step: int | None, cut: Cut) -> xr.DataArray | None:
+    """Return the effects of the very pairs whose weights `run` recorded; None where none are measured."""
+    try:
+        found = measured_effects(run, EffectsOptions(step=step, cut=cut))
+    except Absent:
+        return None
+    return None if found.attrs["record_step"] is None else found
+
+
 def _largest_difference(data: xr.Dataset, sweep: Sweep, sweeps: Sequence[Sweep], other: str) -> float:
     """Return how far the effects of two modes on the same weights and data are apart; NaN without the other mode."""
     alike = [each for each in sweeps if each.step == sweep.step and _measured_on(each) == _measured_on(sweep)]
@@ -113,7 +122,7 @@ def _measured_on(sweep: Sweep) -> tuple[Any, ...]:
 
 
 def effect_limits(arrays: Sequence[xr.DataArray]) -> Limits | None:
-    """Return the common colour range of effects: symmetric, up to the 95th percentile of sizes of the widest run.
+    """Return the common colour range of effects: symmetric, up to the 90th percentile of the sizes of a run, the largest of these.
 
     A few targets, the final read above all, lose ten times what the others do; without the percentile these were pale.
     """

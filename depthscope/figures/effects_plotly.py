@@ -59,6 +59,7 @@ def effect_map_traces(
         "x": typed(np.arange(array.sizes["source"], dtype=np.float64)),
         "y": typed(np.arange(array.sizes["target"], dtype=np.float64)),
         "z": typed(np.asarray(array.values, dtype=np.float32)),
+        "customdata": typed(np.asarray(array["interval"].values, dtype=np.float32)),
         "xaxis": axes[0],
         "yaxis": axes[1],
         "coloraxis": coloraxis,

@@ -11,7 +11,7 @@ import xarray as xr
 
 from depthscope.analysis import SkipPath, list_skip_paths
 from depthscope.figures.depth_attention import source_axis
-from depthscope.figures.effects import Cut, EffectsOptions, measured_effects, sweep_words
+from depthscope.figures.effects import Cut, measured_beside, sweep_words
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import recorded_steps, row_for
@@ -148,11 +148,8 @@ def _effects(
 
     All empty where the run has no sweep, or one of other targets.
     """
-    try:
-        found = measured_effects(run, EffectsOptions(step=options.step, cut=options.cut))
-    except Absent:
-        return {}, "", None
-    if found.attrs["record_step"] is None:
+    found = measured_beside(run, step=options.step, cut=options.cut)
+    if found is None:
         return {}, "", None
     place = (
         np.array([path.target - 1 for path in paths], int),

@@ -153,7 +153,7 @@ def test_a_notebook_shows_scatter_and_map(run: Run) -> None:
     assert drawn.layout.coloraxis.cmin == -drawn.layout.coloraxis.cmax
 
 
-def test_the_colours_go_to_the_95th_percentile_and_say_what_lies_beyond(run: Run) -> None:
+def test_the_colours_go_to_the_90th_percentile_and_say_what_lies_beyond(run: Run) -> None:
     wide = np.where(np.isfinite(changes()), 0.01, np.nan)
     wide[8, 0] = 1.0
     write_sweep(run.path, "a", 200, wide, layout=LAYOUT)
