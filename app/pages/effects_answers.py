@@ -11,6 +11,7 @@ from depthscope.analysis import RULE_IN_WORDS
 from depthscope.app.absent import definition
 from depthscope.app.answer import Answer
 from depthscope.app.causal_command import causal_command
+from depthscope.app.export import PageFigure
 from depthscope.app.key import disagreement_keys
 from depthscope.app.panel import empty_words
 from depthscope.app.reading import CachedRun
@@ -78,6 +79,9 @@ def effects_options(ask: Ask) -> EffectsOptions:
     return EffectsOptions(step=ask.step, cut=ask.cut, against=ask.against, least_distance=ask.least_distance)
 
 
+EFFECTS_FIGURE = PageFigure(name="effects", options=lambda ask, runs: vars(effects_options(ask)))
+
+
 def measured_elsewhere(data: Labelled, step: int | None) -> str:
     """Say where the effects were measured at another step than the page stands at."""
     other = {
@@ -100,7 +104,7 @@ def _none_measured(ask: Ask, runs: Sequence[CachedRun], data: Labelled) -> list[
         return empty_words(
             "No measured pair lies at this distance with a recorded weight.", "Lower the distance."
         )
-    reasons = sorted(set(data.absent.values()))
+    reasons = sorted({reason.partition(";")[0] for reason in data.absent.values()})
     mode = None if ask.cut == "any" else ask.cut
     run = next((each for each in runs if each.id == ask.ordered[0]), runs[0])
     reason = f"{reasons[0][:1].upper()}{reasons[0][1:]}." if len(reasons) == 1 else f"{NO_EFFECTS}."

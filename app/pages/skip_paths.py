@@ -10,7 +10,7 @@ from depthscope.app.controls import menu, segments
 from depthscope.app.export import PageFigure
 from depthscope.app.page import Page, Panel
 from depthscope.app.pages.depth_attention import NO_EFFECT, lacks_attention
-from depthscope.app.pages.effects_answers import effects_answer
+from depthscope.app.pages.effects_answers import EFFECTS_FIGURE, effects_answer
 from depthscope.app.pages.skip_paths_answers import arcs_answer, paths_answer
 from depthscope.app.panel import panel
 from depthscope.figures import AGAINST
@@ -77,6 +77,7 @@ SKIP_PATHS = Page(
             "cut": ask.cut,
         },
     ),
+    effects=EFFECTS_FIGURE,
     panels={
         "arcs": Panel(title="Skip paths over depth", answer=arcs_answer),
         "effects": Panel(title="Effect of a cut", answer=effects_answer),

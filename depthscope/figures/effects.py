@@ -23,6 +23,7 @@ AGAINST: tuple[Against, ...] = ("weight", "contribution")
 Cut = Literal["any", "renormalise", "zero", "mean", "resample"]
 CUTS: tuple[Cut, ...] = ("any", "renormalise", "zero", "mean", "resample")
 NO_EFFECTS = "no effect is measured"
+REMEDY = "type: depthscope causal RUN"
 _PERCENTILE = 90.0
 
 
@@ -80,7 +81,7 @@ def measured_effects(run: ReadableRun, options: EffectsOptions) -> xr.DataArray:
     sweep = chosen_sweep(sweeps, step=options.step, mode=mode)
     if sweep is None:
         some = chosen_sweep(sweeps) is not None
-        raise Absent(f"{NO_EFFECTS} with mode {mode}" if some else NO_EFFECTS)
+        raise Absent(f"{NO_EFFECTS} with mode {mode}" if some else f"{NO_EFFECTS}; {REMEDY}")
     data = effect_map(run, sweep)
     if not np.isfinite(data["effect"].values).any():
         raise Absent(f"{NO_EFFECTS} yet: the sweep {sweep.name} has just begun")
@@ -122,15 +123,15 @@ def _measured_on(sweep: Sweep) -> tuple[Any, ...]:
 
 
 def effect_limits(arrays: Sequence[xr.DataArray]) -> Limits | None:
-    """Return the common colour range of effects: symmetric, up to the 90th percentile of the sizes of a run, the largest of these.
+    """Return the common colour range of effects: symmetric, up to the 90th percentile of sizes, of several runs the median of these.
 
-    A few targets, the final read above all, lose ten times what the others do; without the percentile these were pale.
+    A few targets, the final read above all, lose ten times what the others do; without the percentile these were pale, and designs differ as much.
     """
     sizes = [np.abs(array.values[np.isfinite(array.values)]) for array in arrays]
     sizes = [size for size in sizes if size.size]
     if not sizes:
         return None
-    reach = max(float(np.percentile(size, _PERCENTILE)) for size in sizes)
+    reach = float(np.median([np.percentile(size, _PERCENTILE) for size in sizes]))
     reach = reach or max(float(size.max()) for size in sizes) or 1.0
     digits = 1 - int(np.floor(np.log10(reach)))
     reach = float(np.round(np.ceil(reach * 10.0**digits - 1e-9) / 10.0**digits, max(digits, 0)))

@@ -13,6 +13,7 @@ from depthscope.figures.block_boundaries import SHOWS, BoundaryOptions, block_bo
 from depthscope.figures.depth_attention import DepthAttentionOptions, depth_attention_data
 from depthscope.figures.depth_map import MapOptions, depth_map_data
 from depthscope.figures.depth_profile import NO_STEP, ProfileOptions, depth_profile_data, profile_panels
+from depthscope.figures.effects import EffectsOptions, effects_data
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import RANGES, Range
 from depthscope.figures.look import Look
@@ -60,6 +61,7 @@ _DATA: Mapping[str, Callable[[Sequence[ReadableRun], Any], Labelled]] = {
     "depth-attention": depth_attention_data,
     "block-boundaries": block_boundaries_data,
     "skip-paths": skip_paths_data,
+    "effects": effects_data,
     "mixing": mixing_data,
     "outer-state": outer_state_data,
 }
@@ -123,6 +125,12 @@ PAPER_FIGURES: Mapping[str, PaperFigure] = MappingProxyType(
             options=SkipPathOptions,
             parts=_one("skip-paths", SkipPathOptions),
             renderer="skip_paths_paper:skip_paths_paper",
+        ),
+        "effects": PaperFigure(
+            shows="what cutting each source does to the loss, against its weight and as a map",
+            options=EffectsOptions,
+            parts=_one("effects", EffectsOptions),
+            renderer="effects_paper:effects_paper",
         ),
         "mixing": PaperFigure(
             shows="what every read is made of, by origin, one signed map a run",

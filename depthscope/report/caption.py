@@ -24,6 +24,7 @@ from depthscope.figures import (
     runs_words,
 )
 from depthscope.quantities import QUANTITIES
+from depthscope.report.effects_caption import effect_sentence, measured_sentences
 from depthscope.report.latex import escaped, mathematics
 from depthscope.report.mixing_caption import reading_sentences, shares_sentence
 
@@ -41,6 +42,7 @@ _HOW_TO_READ = {
     "block-boundaries": "",
     "skip-paths": "The width of an arc is its weight; numbers are weight (contribution).",
     "mixing": "A row is one read, the last the final one; emb: the embedding, const: the biases of the design.",
+    "effects": "Maps: rows are reads, the last the final one.",
     "outer-state": "",
 }
 
@@ -102,7 +104,10 @@ def sentences(
         out += reading_sentences(panels)
     if name == "block-boundaries":
         out += [THE_LINE, _control(panels)]
-    out += [_runs(drawn), _steps(panels) or _records(panels, drawn), _seeds(drawn)]
+    if name == "effects":
+        out += [WEIGHTS_ONLY, *measured_sentences(panels), _runs(drawn), _seeds(drawn)]
+    else:
+        out += [_runs(drawn), _steps(panels) or _records(panels, drawn), _seeds(drawn)]
     return [sentence for sentence in out if sentence]
 
 
@@ -136,6 +141,8 @@ def _panel(panel: Panel, letter: str) -> str:
     head = f"({letter}) " if letter else ""
     title = data.attributes["title"]
     entry = QUANTITIES.get(quantity_shown(data.attributes["quantity"], "absolute"))
+    if panel.figure == "effects":
+        return effect_sentence(panel)
     if panel.figure == "loss" or entry is None:
         return f"{head}{title} in nats per token, at the recorded steps."
     if panel.figure == "block-boundaries" and panel.options.show != "folded":

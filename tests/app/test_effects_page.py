@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 
 from depthscope.figures import EffectsOptions, effects_data
+from depthscope.report import export
 from depthscope.store import open_run
 from tests.analysis.sweeps import write_sweep
 from tests.app.conftest import Serve
@@ -159,3 +163,36 @@ def test_effects_come_to_an_open_page_while_they_are_measured(
     page.until("() => document.querySelectorAll('#table-paths thead th').length === 11")
     page.settle()
     assert len(points(page)["plain"]) == 31
+
+
+def test_the_finding_about_effects_leads_to_the_skip_paths_page(page: AppPage, place: str) -> None:
+    page.open(f"{place}overview")
+    line = page.page.locator(".finding-line", has_text="costliest to cut")
+    assert "of the 8 widest" in line.inner_text()
+    line.locator("[data-action=evidence]").click()
+    page.settle()
+    assert "/paths?" in page.page.url
+    shown = page.page.locator("#findings .finding:not([hidden])")
+    assert "costliest to cut" in shown.inner_text()
+
+
+def test_the_export_saves_the_effects_that_the_command_line_writes(
+    page: AppPage, place: str, cut: Path, tmp_path: Path
+) -> None:
+    at(page, place, "full", query="against=contribution&cut=mean")
+    page.page.locator("#export-button").click()
+    page.page.locator('#export [data-of="paths"] select').select_option("effects")
+    page.page.locator('select[data-name="form"]').select_option("csv")
+    with page.page.expect_download() as download:
+        page.page.locator('[data-action="save-export"]').click()
+    archive = zipfile.ZipFile(io.BytesIO(Path(download.value.path()).read_bytes()))
+    export("effects", open_run(cut / "full"), tmp_path / "effects.csv", against="contribution", cut="mean")
+    assert archive.read("effects.csv") == (tmp_path / "effects.csv").read_bytes()
+    told = json.loads(archive.read("effects.json"))
+    assert told["command"] == (
+        "depthscope export full --figure effects --option cut=mean --option against=contribution "
+        "-o effects.csv --width column"
+    )
+    (rows,) = next(iter(told["panels"].values()))["rows"].values()
+    assert (rows["sweep"], rows["mode"], rows["steps"]) == ("b", "mean", [100])
+    assert not page.page.locator('#export [data-of="attention"]').is_visible()

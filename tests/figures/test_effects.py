@@ -96,9 +96,9 @@ def test_a_run_without_a_sweep_and_one_that_has_just_begun_say_so(run: Run, tmp_
         file.unlink()
     data = effects_data([plain, begun, run], EffectsOptions())
     assert data.absent == {
-        plain.id: "no effect is measured",
+        plain.id: "no effect is measured; type: depthscope causal RUN",
         begun.id: "no effect is measured yet: the sweep a has just begun",
-        run.id: "no effect is measured",
+        run.id: "no effect is measured; type: depthscope causal RUN",
     }
 
 
