@@ -26,7 +26,7 @@ from depthscope.figures.effect_pairs import EffectPairs, effect_pairs
 from depthscope.figures.effects import effect_limits
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Range
-from depthscope.figures.paper import Sheet, bare, kind_handles, legend, panel_title
+from depthscope.figures.paper import Sheet, bare, kind_handles, legend, panel_title, settled
 from depthscope.figures.source_axis_paper import source_ticks
 from depthscope.figures.target_axis_paper import MOST_DOTS, target_ticks
 from depthscope.figures.ticks import round_ticks, short_number
@@ -93,7 +93,7 @@ def effects_paper(
         words = [_label(), "one range for all runs" if len(runs) > 1 else ""]
         colour_bar(figure, mesh, sheet, _scale(arrays), words, room=sheet.width - 0.3, inside=under)
     legend(figure, sheet, _handles(data, every, sheet))
-    return figure
+    return settled(figure)
 
 
 def _rows(pairs: Mapping[str, EffectPairs], *, wide: bool, bars: bool) -> list[tuple[str, str]]:
