@@ -16,9 +16,12 @@ from depthscope.app.pages.mixing_answers import row_options
 from depthscope.app.reading import CachedRun
 from depthscope.app.state import Ask
 from depthscope.figures import (
+    LENS_SHOWS,
     BoundaryOptions,
     CellSeriesOptions,
     Labelled,
+    LensOptions,
+    LensShow,
     LossOptions,
     MapOptions,
     MixingSeriesOptions,
@@ -34,6 +37,7 @@ from depthscope.figures import (
     depth_map_data,
     depth_profile_data,
     effects_data,
+    lens_data,
     loss_data,
     mixing_data,
     mixing_row_data,
@@ -169,6 +173,10 @@ def _outer_state(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
     return _panel("outer-state", outer_state_data, runs, options)
 
 
+def _lens(ask: Ask, runs: Sequence[CachedRun], *, show: LensShow) -> Panel:
+    return _panel("lens", lens_data, runs, LensOptions(show=show, step=ask.step))
+
+
 _SHOWS: tuple[Show, ...] = ("folded", "sums", "reset", "read")
 _NUMBERS: Mapping[str, Numbers] = {
     "profile": _profile,
@@ -188,4 +196,5 @@ _NUMBERS: Mapping[str, Numbers] = {
     "outer-direct": partial(_outer_history, quantity="outer_direct"),
     "outer-balance": _outer_state,
     "outer-gates": _outer_state,
+    **{f"lens-{show}": partial(_lens, show=show) for show in LENS_SHOWS},
 }

@@ -46,6 +46,16 @@ from depthscope.figures.effects import (
 from depthscope.figures.effects_plotly import effects_plotly
 from depthscope.figures.figure import FIGURES, Figure, drawn_figure, figure, figure_data, list_figures
 from depthscope.figures.labelled import Labelled
+from depthscope.figures.lens import (
+    LENS_SHOWS,
+    LENS_VIEWS,
+    NO_LENS,
+    LensOptions,
+    LensShow,
+    lens_data,
+    lens_words,
+)
+from depthscope.figures.lens_plotly import MOST_LENS_MAPS, lens_plotly
 from depthscope.figures.limits import RANGES, Limits, Range, limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
@@ -105,12 +115,16 @@ __all__ = [
     "CUTS",
     "FIGURES",
     "GRADIENT",
+    "LENS_SHOWS",
+    "LENS_VIEWS",
     "MODES",
     "MOST_BOUNDARY_RUNS",
+    "MOST_LENS_MAPS",
     "MOST_LINES",
     "MOST_MAPS",
     "MOST_OUTER_MAPS",
     "NO_EFFECTS",
+    "NO_LENS",
     "NO_LOGARITHM",
     "OUTER_MARKS",
     "PAPER_FIGURES",
@@ -133,6 +147,8 @@ __all__ = [
     "EffectsOptions",
     "Figure",
     "Labelled",
+    "LensOptions",
+    "LensShow",
     "Limits",
     "Look",
     "LossOptions",
@@ -194,6 +210,9 @@ __all__ = [
     "is_log_stored",
     "is_signed",
     "left_out_words",
+    "lens_data",
+    "lens_plotly",
+    "lens_words",
     "limits_of",
     "list_figures",
     "look_up_paper",

@@ -21,6 +21,8 @@ from depthscope.figures.depth_profile_plotly import depth_profile_plotly
 from depthscope.figures.effects import EffectsOptions, effects_data
 from depthscope.figures.effects_plotly import effects_plotly
 from depthscope.figures.labelled import Labelled
+from depthscope.figures.lens import LensOptions, lens_data
+from depthscope.figures.lens_plotly import lens_plotly
 from depthscope.figures.limits import has_logarithm, limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
@@ -98,6 +100,12 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             options=EffectsOptions,
             data=effects_data,
             plotly=effects_plotly,
+        ),
+        "lens": Figure(
+            shows="what each state would say, how alike states are, what each source adds to a logit",
+            options=LensOptions,
+            data=lens_data,
+            plotly=lens_plotly,
         ),
         "mixing": Figure(
             shows="what every read is made of, by origin, one signed map a run for any design",

@@ -52,3 +52,56 @@ def write_sweep(
         for batch in range(batches):
             store.put("loss_change", (row, 0, batch), change[row : row + 1, :, batch : batch + 1])
     return store
+
+
+def write_lens(
+    run: Path,
+    name: str,
+    step: int | None,
+    layout: DepthLayout,
+    *,
+    batches: int = 2,
+    attribution: bool = True,
+    scale: float = 1.0,
+) -> CellStore:
+    """Write a lens: KL `scale` times sublayers left, a tenth more in each further batch; agreement, influence and CKA.
+
+    Agreement is the share of sublayers passed, influence block / 10, CKA 1 / (1 + distance); each part adds its place.
+    """
+    depth, blocks = layout.layers + 1, max(layout.transformer_block)
+    parts = ("embedding", *layout.source_names[1:], "constant") if attribution else ()
+    further = 1 + 0.1 * np.arange(batches)
+    passed = np.arange(depth)
+    values = {
+        "lens_kl": scale * passed[::-1, None] * further,
+        "lens_agreement": np.repeat(passed[:, None] / layout.layers, batches, axis=1),
+        "block_influence": np.arange(1, blocks + 1)[:, None] / 10 * further,
+        "cka": 1 / (1 + np.abs(passed[:, None] - passed)),
+        **({"logit_attribution": np.arange(len(parts))[:, None] * further} if parts else {}),
+    }
+    over = {"block_influence": "transformer_block", "logit_attribution": "part", "cka": "depth"}
+    store = CellStore.create(
+        sweep_path(run, name),
+        [
+            CellArray(
+                name=array,
+                dims=(over.get(array, "depth"), "other_depth" if array == "cka" else "batch"),
+                shape=value.shape,
+                chunk=value.shape,
+            )
+            for array, value in values.items()
+        ],
+        coordinates=[
+            Coordinate(name="depth_name", dim="depth", values=("embedding", *layout.layer_names)),
+            *([Coordinate(name="part_name", dim="part", values=parts)] if parts else []),
+        ],
+        attributes={
+            "kind": "lens",
+            "k": 5,
+            "step": step,
+            **({} if parts else {"no_attribution": "the logits have a soft cap"}),
+        },
+    )
+    for array, value in values.items():
+        store.put(array, (0, 0), value)
+    return store

@@ -124,7 +124,7 @@ def test_axis_mode_and_step_choose_what_is_shown(page: AppPage, place: str, cut:
     at(page, place, "full", query="step=150&scale=linear")
     assert "mean, step 100" in page.page.locator("#overlay-effects").inner_text(), "the newest before 150"
     assert page.page.locator("#warning-effects").inner_text() == (
-        "effects are of step 100, the page stands at 150"
+        "measured at step 100, the page stands at 150"
     )
     page.page.locator('select[data-name="cut"]').select_option("zero")
     page.page.get_by_role("button", name="Contribution").click()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from depthscope.store import ArraySpec, Coordinate, Run, RunWriter, StreamSpec, open_run
-from tests.analysis.sweeps import write_sweep
+from tests.analysis.sweeps import write_lens, write_sweep
 from tests.figures.mixing_runs import mixing_outline, record_mixing
 from tests.figures.origin_runs import record_origins
 from tests.figures.runs import LAYER_ARRAYS, outline, record, rows
@@ -80,6 +80,7 @@ def _cut(run: Path) -> None:
     for target, columns in enumerate(layout.sources):
         for source in columns if len(columns) > 1 else ():
             change[target, source] = (target + 1 - source) / 100 * np.array([1.0, 1.1])
+    write_lens(run, "lens-200", 200, layout)
     write_sweep(run, "sources-200", 200, change, layout=layout, mode="renormalise", note="They agree.")
 
 
