@@ -44,17 +44,15 @@ def _said(
     shared = len(set(widest.tolist()) & set(costliest.tolist()))
     free = int((np.abs(effect[widest]) <= half[widest]).sum())
     ranks = rank_correlation(weight, effect)
-    if 2 * shared == count:
-        lead = "half of the widest skip paths are among the costliest to cut"
-    else:
-        lead = f"the widest skip paths are mostly {'' if 2 * shared > count else 'not '}the costliest to cut"
-    where = "" if sweep.step is None else f", at step {sweep.step}"
+    only = "only " if 2 * shared < count else ""
+    where = "" if sweep.step is None else f" at step {sweep.step}"
     rank = f"; rank correlation of weight and effect {ranks:+.2f}" if np.isfinite(ranks) else ""
     return Finding(
         kind=RULE.kind,
         run_name=records.name,
         text=(
-            f"{lead}: of the {count} widest {shared} are among the {count} costliest{rank} over {paths} paths{where}."
+            f"{only}{shared} of the {count} widest skip paths are among the {count} costliest to cut{rank} over {paths} "
+            "paths."
         ),
         values={
             "compared": count,
@@ -69,9 +67,9 @@ def _said(
         step=int(data.attrs["record_step"]),
         detail=(
             f"The {count} paths of largest weight beside the {count} whose cut costs most, of {paths} measured ones at "
-            f"distance {LEAST_DISTANCE} or more in reads of {LEAST_SOURCES} sources or more; mostly: more than half of these. "
-            f"Of the widest, {free} cost nothing within their 95 % interval. Cut by {sweep.mode}, in the sweep "
-            f"{sweep.name}."
+            f"distance {LEAST_DISTANCE} or more in reads of {LEAST_SOURCES} sources or more; only: less than half of these. "
+            f"Of the widest, {free} cost nothing within their 95 % interval. Cut by {sweep.mode}{where}, in "
+            f"the sweep {sweep.name}."
         ),
     )
 

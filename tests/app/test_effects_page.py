@@ -168,7 +168,7 @@ def test_effects_come_to_an_open_page_while_they_are_measured(
 def test_the_finding_about_effects_leads_to_the_skip_paths_page(page: AppPage, place: str) -> None:
     page.open(f"{place}overview")
     line = page.page.locator(".finding-line", has_text="costliest to cut")
-    assert "of the 8 widest" in line.inner_text()
+    assert "of the 8 widest skip paths" in line.inner_text()
     line.locator("[data-action=evidence]").click()
     page.settle()
     assert "/paths?" in page.page.url
