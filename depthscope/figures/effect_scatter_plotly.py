@@ -79,6 +79,8 @@ def _line_of(pairs: EffectPairs) -> str:
     both = {"weight": pairs.with_weight, "contribution": pairs.with_contribution}
     known = [f"{name} {value:+.2f}".replace("-", "−") for name, value in both.items() if np.isfinite(value)]
     count = f"{pairs.effect.size:,} pairs"
+    if pairs.effect.size > MOST_POINTS:
+        count += f", {MOST_POINTS} of them drawn"
     return f"rank correlation of effect with {', '.join(known)}; {count}" if known else count
 
 
@@ -151,7 +153,7 @@ def _points(
                     "color": pen,
                     "line": {"color": pen, "width": 1.5 if kind == "free" else 0},
                 },
-                "customdata": chosen.tolist(),
+                "customdata": np.flatnonzero(kinds == kind).tolist(),
                 "hovertext": [_label(array, pairs, place) for place in chosen]
                 if look.host == "alone"
                 else [],
@@ -187,26 +189,24 @@ def _width_axis(pairs: list[EffectPairs], against: str, look: Look) -> dict[str,
 
 
 def _described(data: Labelled, run: str, pairs: EffectPairs) -> dict[str, Any]:
-    """What hover text, clicks and the line of a run need: its points by place, and what was measured."""
-    array = data.arrays[run]
+    """What hover text, clicks and the line of a run need: the points that are drawn, and what was measured."""
+    array, drawn = data.arrays[run], kept(pairs)
+    rows, columns = pairs.rows[drawn], pairs.columns[drawn]
     numbers = {
-        name: [_plain(each) for each in np.asarray(array[name].values)[pairs.rows, pairs.columns]]
+        name: [_plain(each) for each in np.asarray(array[name].values)[rows, columns]]
         for name in ("weight", "contribution", "interval")
     }
     return {
         **numbers,
         "name": shortened(data.names.get(run, run), 22),
-        "effect": [_plain(each) for each in pairs.effect],
-        "rows": pairs.rows.tolist(),
-        "columns": pairs.columns.tolist(),
-        "distance": array["distance"].values[pairs.rows, pairs.columns].tolist(),
+        "effect": [_plain(each) for each in pairs.effect[drawn]],
+        "rows": rows.tolist(),
+        "columns": columns.tolist(),
+        "distance": array["distance"].values[rows, columns].tolist(),
         "unit": array.attrs["source_axis"],
         "targets": array["target"].values.tolist(),
         "target_names": array["target_name"].values.tolist(),
         "source_names": array["source_name"].values.tolist(),
-        "with_weight": _plain(pairs.with_weight),
-        "with_contribution": _plain(pairs.with_contribution),
-        "drawn": int(kept(pairs).size),
         "step": array.attrs["sweep_step"],
         "mode": array.attrs["mode"],
     }

@@ -234,3 +234,20 @@ def test_many_points_are_thinned_and_those_that_disagree_stay(count: int, most: 
     if count and marked.sum() + 2 <= most:
         assert int(np.argmax(pairs.width)) in chosen
         assert int(np.argmax(np.abs(pairs.effect))) in chosen
+
+
+def test_a_deep_run_draws_600_points_and_says_so(tmp_path: Path) -> None:
+    layout = mixing_outline(48)
+    run = open_run(record_mixing(tmp_path / "deep", layers=48, steps=(0, 200)))
+    change = np.full((49, 49, 2), np.nan)
+    for target, columns in enumerate(layout.sources):
+        change[target, list(columns)] = np.arange(len(columns))[:, None] + np.array([0.0, 0.1])
+    write_sweep(run.path, "a", 200, change, layout=layout)
+    drawn = effect_scatter_plotly(effects_data([run], EffectsOptions()), look=Look(host="page"))
+    assert sum(len(trace["customdata"]) for trace in drawn["data"]) == 600
+    meta = drawn["layout"]["meta"]
+    assert meta["lines"][0]["text"].endswith("1,176 pairs, 600 of them drawn"), "48 * 49 / 2"
+    for trace in untyped(drawn["data"]):
+        for y, place in zip(trace["y"], trace["customdata"], strict=True):
+            effect = meta["runs"][run.id]["effect"][place]
+            assert np.sign(y) == np.sign(effect)
