@@ -11,7 +11,6 @@ from depthscope.app.absent import reasons_by_name
 from depthscope.app.answer import Answer
 from depthscope.app.causal_command import causal_command
 from depthscope.app.key import scale_key
-from depthscope.app.pages.effects_answers import measured_elsewhere
 from depthscope.app.reading import CachedRun
 from depthscope.app.state import Ask
 from depthscope.figures import (
@@ -54,7 +53,7 @@ def lens_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int], *
         note=", ".join(filter(None, (_unit(data, show), _measured(data), meta.get("note", "")))),
         figure=figure,
         absent=reasons_by_name(data),
-        warning="; ".join(filter(None, (measured_elsewhere(data, ask.step), crowded))),
+        warning=crowded,
         definition=view.says,
         key=[]
         if show != "cka"
@@ -78,7 +77,6 @@ def tokens_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int])
         title=title,
         note=f"{shortened(shown.name, 24)}, nats, first sequence{when}; rows are sublayers passed",
         figure=figure,
-        warning=measured_elsewhere(data, ask.step),
         definition=definition,
         key=[scale_key(figure["layout"]["coloraxis"]["colorscale"], token_limits(data))],
     )

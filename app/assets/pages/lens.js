@@ -8,7 +8,7 @@
   ds.definePage("lens", {
     questions: (view, common) => {
       const runs = (view.able.length ? view.able : view.runs).map((run) => run.id);
-      const asked = { ...common, runs, step: view.following ? null : view.shownStep, focus: view.focus };
+      const asked = { ...common, runs, step: ds.measuredStep(view, "lens"), focus: view.focus };
       const followed = view.able.find((run) => run.id === view.focus) ?? view.able[0];
       const one = { ...common, runs: followed ? [followed.id] : [], shown: followed?.id ?? null, step: asked.step };
       if (view.runs.length && !view.able.length) return { "lens-kl": asked };   // it says why, for all
@@ -22,7 +22,12 @@
     for (const show of OTHERS) document.getElementById(`panel-lens-${show}`).hidden = none;
   });
 
-  for (const show of LINES) ds.paint(`lens-${show}`, ds.endLabels, { onState: false });
+  for (const show of LINES.slice(1)) ds.paint(`lens-${show}`, ds.endLabels, { onState: false });
+  ds.paint("lens-kl", (gd, view) => {
+    const words = ds.measuredElsewhere(view, Object.values(gd.layout.meta.runs).map((run) => run.step));
+    const line = words ? [make("span", { class: "elsewhere", style: { left: px(gd._fullLayout._size.l), top: px(0) } }, words)] : [];
+    return [...line, ...ds.endLabels(gd)];
+  });
   ds.paint("lens-cka", (gd) => gd.layout.meta.titles.map((entry) => {
     const xaxis = gd._fullLayout[`xaxis${entry.axis}`];
     return make("span", { class: "map-title", style: { left: px(xaxis._offset), "max-width": px(xaxis._length) } },
