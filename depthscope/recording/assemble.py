@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -62,11 +63,21 @@ class Assembler:
         self._sampled: Callable[[int], None] | None = sampled
         self.probe_shapes = probe_shapes
         self._known = definitions_of(probes)
+        self._of_stream: dict[str, dict[str, tuple[int, ...]]] = {}
+        for name, shape in shapes.items():
+            if name in self._known:
+                self._of_stream.setdefault(self._known[name].stream, {})[name] = shape
         self.present: set[str] = set()
         """Arrays that have had a value, be it an infinite one."""
         self.calls: Array = np.ones(layout.layers)
         """How often the newest row saw each sublayer called in a forward."""
         self._plans: dict[tuple[int, ...], MergePlan] = {}
+        self._measured: tuple[tuple[int | str, ...], list[dict[str, Array]], list[dict[str, Array]]] = (
+            (),
+            [],
+            [],
+        )
+        """What the newest packet was measured to be, behind what it was measured of."""
         self._withdrawn: dict[str, npt.NDArray[np.bool_]] = {
             "layer": np.zeros(layout.layers, dtype=bool),
             "target": np.zeros(len(layout.sources), dtype=bool),
@@ -135,9 +146,9 @@ class Assembler:
     def _write(self, packet: Packet, merged: MergedRow, values: Mapping[str, Any]) -> None:
         for stream in sorted(packet.stream_rows):
             row: dict[str, Any] = {
-                name: value if value.shape == self.shapes[name] else np.broadcast_to(value, self.shapes[name])
-                for name, value in values.items()
-                if name in self.shapes and self._known[name].stream == stream
+                name: value if value.shape == shape else np.broadcast_to(value, shape)
+                for name, shape in self._of_stream.get(stream, {}).items()
+                if (value := values.get(name)) is not None
             }
             if stream == "fast":
                 row |= _whole_model(merged.known, values)
@@ -188,6 +199,8 @@ class Assembler:
             values["grad_read_rms"] = np.where(
                 np.arange(len(self.calls)) == 0, np.nan, values["grad_read_rms"]
             )
+        if not (self._norms_unknown or self._layer_norms_unknown.any() or self._any_withdrawn):
+            return values
         return {name: self._kept(name, value) for name, value in values.items()}
 
     def _measure(
@@ -195,9 +208,12 @@ class Assembler:
     ) -> tuple[list[dict[str, Array]], list[dict[str, Array]]]:
         """Sum token positions and note widths, for each probe and site kind, as each probe saw them.
 
-        Takes what a mask counted out of `known`.
+        Takes what a mask counted out of `known`. Steps that are alike have the very same answer.
         """
         counted = {name: known.pop(name) for name in {*packet.tokens} if isinstance(name, str)}
+        key = (*map(id, packet.visits), *packet.tokens, *packet.widths)
+        if not counted and key == self._measured[0]:
+            return self._measured[1:]
         tokens: list[dict[str, Array]] = []
         for probe in self.probes:
             tokens.append({kind: np.zeros(max(1, positions_of(kind, self.layout))) for kind in probe.sites})
@@ -207,6 +223,9 @@ class Assembler:
                 counted[count] if isinstance(count, str) else count
             )
             widths[visit.probe][visit.site.kind][visit.site.position] = width
+        for array in chain.from_iterable(held.values() for held in (*tokens, *widths)):
+            array.flags.writeable = False
+        self._measured = key, tokens, widths
         return tokens, widths
 
     def _check(self, axis: str, gap: Array | None, tolerance: float, what: str) -> None:
@@ -234,6 +253,10 @@ class Assembler:
         if self._incomplete:
             for name in Mixing.quantities:
                 values.pop(name, None)
+
+    @property
+    def _any_withdrawn(self) -> bool:
+        return any(positions.any() for positions in self._withdrawn.values())
 
     def _kept(self, name: str, value: Array) -> Array:
         if name in self._norms_unknown:

@@ -258,19 +258,17 @@ class Session:
         observer, arming = self.observer, self.observer.arming
         # Earlier micro-batches of a spoiled step went with the failed one: no number is better than half of one.
         traced = arming.traced and not arming.spoiled
-        tokens = [count for each in generations for count in each.tokens]
-        counted = {id(count): count for count in tokens if isinstance(count, Tensor)}
-        counts = {key: f"counted {place}" for place, key in enumerate(counted)}
-        on_device, on_host = split(facts, self.observer.arming.device)
-        on_device |= {counts[key]: count for key, count in counted.items()}
+        on_device, on_host = split(facts, arming.device)
+        counted = {
+            id(count): (f"counted {place}", count)
+            for place, count in enumerate(chain.from_iterable(each.counts for each in generations))
+        }
+        on_device |= counted.values()
         packet = Packet(
             stream_rows=observer.streams,
             step=step,
-            visits=tuple(chain.from_iterable(each.visits for each in generations)),
-            tokens=tuple(
-                counts.get(id(count), 0) if isinstance(count, Tensor) else count for count in tokens
-            ),
-            widths=tuple(chain.from_iterable(each.widths for each in generations)),
+            looks=tuple(each.looks for each in generations),
+            counted={key: name for key, (name, _) in counted.items()},
             device_scalars=tuple(on_device),
             host_scalars=on_host,
             traced=self._ledger.accumulators if traced else None,
@@ -292,9 +290,7 @@ class Session:
         packet = Packet(
             stream_rows=frozenset({PROBE}),
             step=step,
-            visits=tuple(generation.visits),
-            tokens=tuple(map(int, generation.tokens)),  # no mask is put on the batch
-            widths=tuple(generation.widths),
+            looks=(generation.looks,),
             host_scalars={"loss_tokens": float(positions)},
             low_precision=generation.low_precision,
         )
@@ -355,8 +351,10 @@ class Session:
         parts = [*scalars]
         device = next((tensor.device for tensor in (*scalars, *more)), None)
         for tensor in more:
-            wide = torch.promote_types(tensor.dtype, torch.float32)
-            parts.append(tensor.detach().to(device, wide).reshape(-1))
+            flat = tensor.detach().reshape(-1)
+            if flat.device != device or flat.dtype not in (torch.float32, torch.float64):
+                flat = flat.to(device, torch.promote_types(flat.dtype, torch.float32))
+            parts.append(flat)
         self.handover.submit(packet, torch.cat(parts) if parts else torch.empty(0))
 
     def stop(self, reason: str) -> None:
