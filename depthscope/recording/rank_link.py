@@ -30,9 +30,11 @@ class RankLink:
         parameters: Sequence[str],
         name: str,
         absent: Callable[[int, str], None],
+        kept: Callable[[], bool],
         warn: Callable[[str], None],
     ) -> None:
-        """`keys` are the shards that every rank holds; `absent` is told what of a rank is missing, and why."""
+        """`keys` are the shards that every rank holds; `absent` is told what of a rank is missing, and why; `kept`
+        waits until that is on disk."""
         self.sending: Sending | None = None
         self._gathering: Gathering | None = None
         self._several = ranks is not None
@@ -48,7 +50,7 @@ class RankLink:
             self.norm_share = everybodys_share(ranks.rank, ranks.world)
         if ranks.writes:
             self._gathering = Gathering(
-                ranks.world, keys, Receiver(partial(receive, ranks.group), name), absent, warn
+                ranks.world, keys, Receiver(partial(receive, ranks.group), name), absent, kept, warn
             )
         else:
             self.sending = Sending(partial(send, ranks.group), warn)

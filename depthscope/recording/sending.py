@@ -51,6 +51,9 @@ class Sending:
 
     def annotate(self, key: str, value: Any) -> None: ...
 
+    def keep_notes(self) -> bool:
+        return True
+
     def flush(self, stream: str | None = None) -> None: ...
 
     def close(self) -> None: ...

@@ -222,7 +222,13 @@ class Session:
         self._group_reasons = GroupReasons(axis, model)
         self.missing |= known(self._group_reasons.empty | self._group_reasons.news(), self.recorded)
         self.link = RankLink(
-            ranks, keys, tuple(parameters), description.name, self._absent, self.warnings.append
+            ranks,
+            keys,
+            tuple(parameters),
+            description.name,
+            self._absent,
+            lambda: self.writer.keep_notes(),
+            self.warnings.append,
         )
         with agreed(ranks, "create the run"):
             self.writer = self.link.sending or _writer(description, self.layout, specs, model)

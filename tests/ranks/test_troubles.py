@@ -58,6 +58,16 @@ def test_a_killed_rank_ends_its_part_with_one_warning(killed: tuple[Path, list[i
     assert left["seconds"] < 60
 
 
+def test_a_row_that_lacks_a_rank_is_never_read_as_whole(tmp_path: Path) -> None:
+    """Not even when rank 0 is killed the moment the row is in its log."""
+    codes = launch_without_watch(2, "cut_off/prenorm/none", tmp_path)
+    assert codes == [-signal.SIGKILL, 3]
+    run = open_run(tmp_path / "cut_off-prenorm-none")
+    assert run["loss_tokens"].values.tolist() == [2 * TOKENS, 2 * TOKENS, TOKENS]
+    assert run.missing["rank 1"].startswith("was lost before row 2 came: ")
+    assert "rows from there on hold the other ranks' numbers" in run.missing["rank 1"]
+
+
 def test_an_error_on_one_rank_ends_it_with_its_own_exit_code(tmp_path: Path) -> None:
     codes = launch_without_watch(2, "raised/prenorm/none", tmp_path)
     assert codes == [1, 0]

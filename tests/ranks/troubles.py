@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 from depthscope.anatomy import inspect_model
 from depthscope.recording import Recorder, rank_link, ranks
+from depthscope.store import RunWriter, flush_thread
 from tests.ranks.models import batch_of, trained
 from tests.ranks.recordings import EVERY, step, still, wrapped
 
@@ -189,6 +191,33 @@ def killed(design: str, how: str, path: Path) -> dict[str, Any]:
     recorder.close()
     seconds = time.monotonic() - started
     return {"missing": recorder.report().missing, "losses": losses, "seconds": seconds}
+
+
+def cut_off(design: str, how: str, path: Path) -> dict[str, Any]:
+    """Rank 1 dies after two rows, and rank 0 as soon as the third is in the log, before anything else is written."""
+    # Notes and rows reach no commit by themselves within the time that this takes.
+    flush_thread._NOTE_SECONDS = flush_thread._FIRST_SECONDS = 600.0
+    model = trained(design)
+    optimizer = still(model)
+    rank = dist.get_rank()
+    recorder = _recorder(model, path, optimizer=optimizer)
+    accept = RunWriter.append
+
+    def append(self: RunWriter, stream: str, step_: int, values: Mapping[str, Any]) -> bool:
+        accepted = accept(self, stream, step_, values)
+        if (stream, step_) == ("fast", 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return accepted
+
+    RunWriter.append = append  # type: ignore[method-assign]
+    for place in range(3):
+        if (rank, place) == (1, 2):
+            while recorder.accepted_step != 1:
+                time.sleep(0.01)
+            os._exit(3)
+        step(model, optimizer, recorder, 10 * place + rank)
+    recorder.close()
+    return {}
 
 
 def raised(design: str, how: str, path: Path) -> dict[str, Any]:
