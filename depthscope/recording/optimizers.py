@@ -37,6 +37,8 @@ class OptimizerReader:
         self.names = {id(parameter): name for name, parameter in parameters.items()}
         self.strangers: set[int] = set()
         """Ids of parameters that an optimizer holds, and the model did not when the recorder was attached."""
+        self.steps = dict.fromkeys(self.optimizers, 0)
+        """Steps of each optimizer so far, those that their kernel skipped included."""
         self.stepped = False
         self.closure = False
         """The step evaluates its loss itself, possibly several times."""
@@ -83,6 +85,7 @@ class OptimizerReader:
             rate = optimizer.param_groups[0]["lr"]
             # A tensor, as compiled optimizers have it, is changed in place by its scheduler, and may be on a device.
             self.learning_rate = rate.detach().clone() if isinstance(rate, Tensor) else float(rate)
+        self.steps[optimizer] += 1
         self.stepped, self.closure = True, _has_closure(args, kwargs)
         self.scaler = self.scaler or _calling_scaler()
         found_inf: Tensor | None = getattr(optimizer, "found_inf", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import warnings
@@ -29,6 +30,7 @@ from depthscope.recording.attaching import (
     displace,
 )
 from depthscope.recording.clock import Clock
+from depthscope.recording.neglect import Neglect
 from depthscope.recording.notices import (
     ALL_POSITIONS,
     NO_AXIS_YET,
@@ -39,7 +41,7 @@ from depthscope.recording.notices import (
     Notices,
 )
 from depthscope.recording.optimizers import OptimizerReader
-from depthscope.recording.positions import checked_mask
+from depthscope.recording.positions import NOTHING_FITS, checked_mask
 from depthscope.recording.probe_batch import PROBE, ProbeBatch
 from depthscope.recording.ranks import agreed, meet, several_ranks
 from depthscope.recording.replaying import COMPILED_WHOLE, Replayed
@@ -162,6 +164,9 @@ class Recorder:
         self._inert = False
         self._notices = Notices()
         self._clock = Clock(int(start_step))
+        self._neglect = Neglect()
+        self._stopped = False
+        """An exception ends the recording, maybe before the first call of `step`."""
         self._rows = 0
         self._evaluated: dict[str, Value] = {}
         self._mask: Tensor | None = None
@@ -278,6 +283,7 @@ class Recorder:
             notes=(
                 *(anatomy.notes if session is None else session.notes),
                 *failed,
+                *filter(None, [self._neglected()]),
                 *(note for note, holds in known.items() if holds),
             ),
         )
@@ -323,13 +329,22 @@ class Recorder:
             self._guarded(self._submit_evaluation)
             self._session.close(leaving=leaving)
             self._guarded(self._say_warnings)
-        elif not self._failure:
+        neglected = "" if self._stopped else self._neglected()
+        self._inert = True
+        if neglected:
+            warnings.warn(f"depthscope: {neglected}", stacklevel=3)
+        elif self._session is None and not self._failure:
             warnings.warn(
                 f"depthscope recorded nothing into {self.path}: the model never ran forward in training mode with "
                 "gradients enabled while the recorder was attached",
                 stacklevel=2,
             )
-        self._inert = True
+
+    def _neglected(self) -> str:
+        """Return the words for calls of `step` that are missing, or nothing."""
+        arming = self._arming
+        forwards = self._clock.forwards + (int(arming.counted[0]) if arming.traced_root else 0)
+        return self._neglect.words(forwards, [steps for steps in self._optimizers.steps.values() if steps])
 
     def __enter__(self) -> Self:
         return self
@@ -348,6 +363,7 @@ class Recorder:
         self._close(leaving=True)
 
     def _note_stopped(self, by: str) -> None:
+        self._stopped = True
         if self._session is not None and not self._inert:
             self._session.writer.annotate("stopped", by)
 
@@ -440,8 +456,9 @@ class Recorder:
         self._run_probe()
         replayed = self._replay(args, kwargs)
         self._arming.mask, self._forward_took_mask = self._mask, True
-        positions = token_positions(args, kwargs) if self._mask is None else self._mask.sum()
-        self._clock.saw_forward(positions)
+        called_with = token_positions(args, kwargs)
+        positions = called_with if self._mask is None else self._mask.sum()
+        self._clock.saw_forward(positions, called_with)
         self._forward_completed = False
         if self._session is not None and self._session.observer.streams:
             self._session.follow_device()
@@ -483,7 +500,13 @@ class Recorder:
             self._guarded(lambda: observer.see_parameter_gradients(gradients, scale))
 
     def _count_only(self, mask: Tensor) -> None:
-        self._mask = self._arming.mask = checked_mask(mask, self._arming.gate.device)
+        try:
+            checked = checked_mask(mask, self._arming.gate.device)
+        except TypeError as error:
+            if strict():
+                raise
+            checked, self._arming.no_mask = NOTHING_FITS.to(self._arming.gate.device), str(error)
+        self._mask = self._arming.mask = checked
         self._forward_took_mask, self._masked = False, True
 
     def _end_step(
@@ -497,6 +520,7 @@ class Recorder:
         metrics: Mapping[str, Value] | None,
     ) -> None:
         self._forget_interrupted()
+        self._neglect.calls += 1
         clock = self._clock
         label = clock.label(step)
         if tokens is not None:
@@ -510,7 +534,7 @@ class Recorder:
         session = self._session
         unseen = self._arming.traced_root and not clock.forwards
         if unseen:
-            clock.saw_forward(0)
+            clock.saw_forward(0, 0)
         if not clock.forwards and not self._failure:
             self._notices.say(NO_FORWARD)
         if not self._rows and self._ranks is None and several_ranks():
@@ -528,8 +552,9 @@ class Recorder:
                 if not self._optimizers.optimizers:
                     self._read_gradients(self._optimizers.gradients(), None)
                 generations = session.observer.take(last_only=self._optimizers.closure)
+                counted = session.positions_of(generations)
                 if tokens is None:
-                    step_tokens = sum((each.positions for each in generations), start=0)
+                    step_tokens = clock.called_with if counted is None else counted
                 facts = self._facts.collect(
                     started=started,
                     loss_tokens=step_tokens,
@@ -542,6 +567,8 @@ class Recorder:
                 }
                 if tokens is None and isinstance(step_tokens, int) and not step_tokens:
                     facts["tokens"] = None  # nothing that the model was called with tells
+                if tokens is None and counted is None:
+                    facts["loss_tokens"] = math.nan
                 session.submit_row(label, generations, self._notices.usable(facts))
                 session.follow_device()
                 self._rows += 1
@@ -550,6 +577,7 @@ class Recorder:
         clock.advance(label, given=step is not None, tokens=step_tokens, now=started)
         self._tokens_given |= tokens is not None or self._masked
         self._masked, self._arming.mask = self._mask is not None, self._mask
+        self._arming.no_mask = ""
         self._facts.forget()
         self._optimizers.forget()
         self._arm()

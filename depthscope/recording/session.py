@@ -331,6 +331,14 @@ class Session:
             "sites": tuple(self.sites.lines(final=final)),
         }
 
+    def positions_of(self, generations: Sequence[Generation]) -> int | Tensor | None:
+        """Return the positions that count in these forwards; None where a mask is over none of what passed."""
+        masked = [each for each in generations if each.mask is not None]
+        unseen = [each for each in masked if not any(isinstance(count, Tensor) for count in each.tokens)]
+        if self.observer.arming.misfit or (unseen and self.observer.misfits):
+            return None
+        return sum((each.positions for each in generations), start=0)
+
     @property
     def low_precision(self) -> bool:
         """Whether some port showed an fp16 or bf16 tensor."""
@@ -446,7 +454,8 @@ class Session:
         observer = self.observer
         if observer.arming.misfit:
             observer.misfits["compiled code"] = "a tensor of another shape than the mask's"
-        new = {where: MISFIT.format(shapes) for where, shapes in observer.misfits.items()}
+        said = observer.arming.no_mask
+        new = {where: said or MISFIT.format(shapes) for where, shapes in observer.misfits.items()}
         new = {where: reason for where, reason in new.items() if where not in self.missing}
         if new:
             self._misfits = True
