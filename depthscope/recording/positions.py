@@ -21,7 +21,8 @@ def checked_mask(mask: Any, device: torch.device) -> Tensor:
         raise TypeError(
             f"recorder.tokens got {found}; expected a bool tensor [batch, time], True where a position counts"
         )
-    return (mask != 0).to(device, non_blocking=True)
+    counted: Tensor = mask != 0
+    return counted.to(device, non_blocking=True)
 
 
 def _no_mask(mask: Any) -> str:

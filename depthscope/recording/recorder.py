@@ -28,6 +28,7 @@ from depthscope.recording.attaching import (
     checked_optimizers,
     checked_path,
     displace,
+    unheld_parameters,
 )
 from depthscope.recording.clock import Clock
 from depthscope.recording.neglect import Neglect
@@ -148,6 +149,10 @@ class Recorder:
             self._anatomy = anatomy if anatomy is not None else inspect_model(model, shown)
             if self._probe is not None:
                 self._probe.check()
+            parameters = stored_parameters(self._inner)
+            self._unheld = unheld_parameters(optimizers, parameters)
+        if self._unheld:
+            warnings.warn(f"depthscope: {self._unheld}", stacklevel=2)
         self.path = agreement.everyone[0]
         self._description = RunDescription(
             path=self.path,
@@ -175,7 +180,6 @@ class Recorder:
         self._tokens_given = False
         self._alone_among_ranks = False
         """torch.distributed was initialised after attaching."""
-        parameters = stored_parameters(self._inner)
         self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients)
         self._facts = StepFacts(self._optimizers, scaler, self._clock, self._notices)
         if self._anatomy.settled:
@@ -283,7 +287,7 @@ class Recorder:
             notes=(
                 *(anatomy.notes if session is None else session.notes),
                 *failed,
-                *filter(None, [self._neglected()]),
+                *filter(None, [self._unheld, self._neglected()]),
                 *(note for note, holds in known.items() if holds),
             ),
         )
