@@ -14,7 +14,6 @@ from tests.faults.truth import GRADIENTS, PARAMETERS, same, truth
 from tests.recording.loops import build, loss_of
 from tests.recording.rows import spy_on_rows, trained
 
-
 EXAMPLE = torch.zeros(1, 4, dtype=torch.int64)
 
 
