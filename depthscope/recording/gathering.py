@@ -32,6 +32,8 @@ class Gathering:
         self._to_keep = self._refusing = False
         """A note about a rank may not be on disk yet; a row was left out for that."""
         self._listening = dict.fromkeys(range(1, world))
+        self.waits_for: int | None = None
+        """The rank from which a message is to come."""
         self._early: dict[int, Message] = {}
         """Messages of ranks that have gone on to a later row: they dropped one."""
         self._dropped: dict[int, list[int]] = {}
@@ -54,7 +56,7 @@ class Gathering:
         self._early.clear()
         for rank in self._listening:
             with suppress(Lost):  # no row lacks anything of it
-                while not self._receive(rank).ends:
+                while not self._message(rank).ends:
                     pass
         self._listening.clear()
         self._receive.close()
@@ -82,11 +84,18 @@ class Gathering:
 
     def _next(self, rank: int, what: str) -> Message | None:
         try:
-            return self._receive(rank)
+            return self._message(rank)
         except Lost as lost:
             self._leave(rank, f"was lost before {what} came: {lost}")
             self._warn(f"rank {rank} was lost before {what} came, and the rows go on without it: {lost}")
             return None
+
+    def _message(self, rank: int) -> Message:
+        self.waits_for = rank
+        try:
+            return self._receive(rank)
+        finally:
+            self.waits_for = None
 
     def _leave(self, rank: int, reason: str) -> None:
         del self._listening[rank]

@@ -319,7 +319,8 @@ class Recorder:
         """Detach from the model and write everything. Safe to call twice; in a forked child it does nothing.
 
         With several ranks every one closes: rank 0 writes what the others hand over until they do, and waits a
-        minute at most for one that does not. Another rank waits as long for rank 0 to take its rows.
+        minute at most for one that does not. Another rank waits as long for rank 0 to take its rows. Whoever waits
+        longer than a second says on stderr for whom.
         """
         self._close(leaving=False)
 

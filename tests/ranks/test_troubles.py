@@ -43,6 +43,23 @@ def test_closing_does_not_wait_for_a_rank_that_hangs(troubled: Path) -> None:
     assert "rank 1 was lost before row 0 came" in left["warnings"][0]
 
 
+@pytest.mark.parametrize(
+    ("rank", "others"),
+    [
+        (0, "rank 1, which has not closed its recorder: every rank calls recorder.close()"),
+        (1, "rank 0, which takes this rank's rows as its own steps end"),
+    ],
+)
+def test_closing_alone_says_soon_for_whom_it_waits(rank: int, others: str, troubled: Path) -> None:
+    left = left_by(troubled, f"closed_alone/prenorm/{rank}", rank)
+    (when, said), (_, at_last) = left["printed"]
+    assert said.startswith(f"depthscope: close() waits, 4 s at most, for {others}")
+    assert when < 2
+    assert left["seconds"] >= 4
+    assert at_last.startswith(f"depthscope: close() goes on after 4 s, still without {others}")
+    assert left_by(troubled, f"closed_alone/prenorm/{rank}", 1 - rank)["printed"] == []
+
+
 def test_a_killed_rank_ends_its_part_with_one_warning(killed: tuple[Path, list[int]]) -> None:
     folder, codes = killed
     left = left_by(folder, "killed/prenorm/none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,6 +87,46 @@ def stuck(design: str, how: str, path: Path) -> dict[str, Any]:
         recorder.close()
     rank_link.CLOSING_SECONDS = kept
     return {"missing": recorder.report().missing, "seconds": seconds}
+
+
+class _Printed:
+    """Stands in for stderr, and notes when what was printed."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[float, str]] = []
+
+    def write(self, text: str) -> int:
+        if text.strip():
+            self.lines.append((time.monotonic(), text))
+        return len(text)
+
+    def flush(self) -> None: ...
+
+
+def closed_alone(design: str, how: str, path: Path) -> dict[str, Any]:
+    """One rank closes behind a row of its own, the other only when that one has given up; `how` says which."""
+    model = trained(design)
+    optimizer = still(model)
+    recorder = _recorder(model, path, optimizer=optimizer)
+    rank = dist.get_rank()
+    kept, rank_link.CLOSING_SECONDS = rank_link.CLOSING_SECONDS, 4.0
+    printed, stderr = _Printed(), sys.stderr
+    first = rank == int(how)
+    if first or rank == 0:
+        # Rank 0 has its own row, rank 1's part of which it still waits for when it closes.
+        step(model, optimizer, recorder, rank)
+    started = time.monotonic()
+    if first:
+        sys.stderr = printed  # type: ignore[assignment]
+        recorder.close()
+        sys.stderr = stderr
+    seconds = time.monotonic() - started
+    dist.barrier()
+    if not first:
+        recorder.close()
+    rank_link.CLOSING_SECONDS = kept
+    dist.barrier()
+    return {"printed": [(at - started, text) for at, text in printed.lines], "seconds": seconds}
 
 
 def disagreeing(design: str, how: str, path: Path) -> dict[str, Any]:
