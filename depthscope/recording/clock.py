@@ -21,6 +21,7 @@ class Clock:
         self.called_with = 0
         """Those that the model was called with in them."""
         self.forwards = 0
+        self._marked: tuple[int | Tensor, int, int] = (0, 0, 0)
         self.last_time: float | None = None
         self._stride = 1
         self._started = False
@@ -29,6 +30,14 @@ class Clock:
         self.positions = self.positions + positions
         self.called_with += called_with
         self.forwards += 1
+
+    def mark(self) -> None:
+        """Remember the forwards so far."""
+        self._marked = self.positions, self.called_with, self.forwards
+
+    def back(self) -> None:
+        """Forget the forwards since `mark`."""
+        self.positions, self.called_with, self.forwards = self._marked
 
     def label(self, given: int | None) -> int:
         """Return the number of the step that ends now; ValueError for one that goes back."""

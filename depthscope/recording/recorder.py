@@ -31,6 +31,7 @@ from depthscope.recording.attaching import (
     unheld_parameters,
 )
 from depthscope.recording.clock import Clock
+from depthscope.recording.evaluations import Evaluations
 from depthscope.recording.neglect import Neglect
 from depthscope.recording.notices import (
     ALL_POSITIONS,
@@ -180,7 +181,8 @@ class Recorder:
         self._tokens_given = False
         self._alone_among_ranks = False
         """torch.distributed was initialised after attaching."""
-        self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients)
+        self._evaluations = Evaluations(self._evaluate_again, self._evaluate)
+        self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients, self._evaluations)
         self._facts = StepFacts(self._optimizers, scaler, self._clock, self._notices)
         if self._anatomy.settled:
             self._open_session()
@@ -287,7 +289,9 @@ class Recorder:
             notes=(
                 *(anatomy.notes if session is None else session.notes),
                 *failed,
-                *filter(None, [self._unheld, self._neglected()]),
+                *filter(
+                    None, [self._unheld, self._neglected(), "" if self.closed else self._evaluations.words]
+                ),
                 *(note for note, holds in known.items() if holds),
             ),
         )
@@ -332,6 +336,8 @@ class Recorder:
             handle.remove()
         if self._session is not None:
             self._guarded(self._submit_evaluation)
+            if self._evaluations.words:
+                self._session.add_note(self._evaluations.words)
             self._session.close(leaving=leaving)
             self._guarded(self._say_warnings)
         neglected = "" if self._stopped else self._neglected()
@@ -504,6 +510,19 @@ class Recorder:
             observer = self._session.observer
             self._guarded(lambda: observer.see_parameter_gradients(gradients, scale))
 
+    def _evaluate(self) -> None:
+        """An optimizer begins a step in which it evaluates its loss itself."""
+        self._clock.mark()
+        if self._session is not None and not self._inert:
+            self._session.mark()
+
+    def _evaluate_again(self) -> None:
+        """It evaluates once more: what the evaluation before showed belongs to no row."""
+        self._clock.back()
+        if self._session is not None and not self._inert:
+            self._forget_interrupted()
+            self._guarded(self._session.back)
+
     def _count_only(self, mask: Tensor) -> None:
         try:
             checked = checked_mask(mask, self._arming.gate.device)
@@ -556,7 +575,7 @@ class Recorder:
                     session.replay.refuse(COMPILED_WHOLE)
                 if not self._optimizers.optimizers:
                     self._read_gradients(self._optimizers.gradients(), None)
-                generations = session.observer.take(last_only=self._optimizers.closure)
+                generations = session.observer.take()
                 counted = session.positions_of(generations)
                 if tokens is None:
                     step_tokens = clock.called_with if counted is None else counted

@@ -194,6 +194,8 @@ class Session:
         self._config = jsonable(description.config)
         self.missing = absent(shown, self.layout)
         self.missing |= {name: self.replay.refused for name in self.missing.keys() & {*Mixing.quantities}}
+        self._traced_before = False
+        """Compiled code had run in the step before what is to be forgotten."""
         self._misfits = False
         """A mask kept places from being seen, which says more than that they were not."""
         self.error: Exception | None = None
@@ -353,6 +355,22 @@ class Session:
         if self.observer.arming.traced:
             self._ledger.clear()
             self.observer.arming.spoiled = bool(self.observer.generations)
+
+    def mark(self) -> None:
+        """Remember the forwards of the step so far."""
+        self.observer.mark()
+        self._traced_before = self.observer.arming.traced
+
+    def back(self) -> None:
+        """Forget the forwards since `mark`. What compiled code added up is one sum: earlier forwards go with them."""
+        self.observer.back()
+        if self.observer.arming.traced:
+            self._ledger.clear()
+            self.observer.arming.spoiled |= self._traced_before
+
+    def add_note(self, text: str) -> None:
+        self.notes = (*self.notes, text)
+        self.writer.annotate("notes", list(self.notes))
 
     def _resume_at(self, step: int) -> None:
         """Before the first row of a resumed run, take back those that lie beyond. This one time, training waits."""
