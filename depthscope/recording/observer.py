@@ -137,6 +137,7 @@ class Observer:
         self._read_after: dict[int, int] = {}
         """By layer, whose write its read holds newest: layers in between may have been skipped. For the backward too."""
         self._aside = False
+        self._marked: tuple[Generation, ...] = ()
         self.forget()
 
     @property
@@ -187,12 +188,17 @@ class Observer:
         self._ran: list[int] = []
         """Layers whose writes were seen, in their order."""
 
-    def take(self, *, last_only: bool) -> list[Generation]:
-        """Hand out this step's generations and start the next step; half a backward is left out.
+    def mark(self) -> None:
+        """Remember the forwards so far."""
+        self._marked = tuple(self.generations)
 
-        `last_only` is for an optimizer that evaluates its loss several times a step.
-        """
-        complete = self.generations[-1:] if last_only else self.generations
+    def back(self) -> None:
+        """Forget the forwards since `mark`."""
+        self.generations = [each for each in self.generations if each in self._marked]
+
+    def take(self) -> list[Generation]:
+        """Hand out this step's generations and start the next step; half a backward is left out."""
+        complete = self.generations
         if complete:
             least = min(generation.missing for generation in complete)
             complete = [generation for generation in complete if generation.missing == least]

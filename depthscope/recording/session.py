@@ -194,6 +194,8 @@ class Session:
         self._config = jsonable(description.config)
         self.missing = absent(shown, self.layout)
         self.missing |= {name: self.replay.refused for name in self.missing.keys() & {*Mixing.quantities}}
+        self._traced_before = False
+        """Compiled code had run in the step before what is to be forgotten."""
         self._misfits = False
         """A mask kept places from being seen, which says more than that they were not."""
         self.error: Exception | None = None
@@ -222,7 +224,13 @@ class Session:
         self._group_reasons = GroupReasons(axis, model)
         self.missing |= known(self._group_reasons.empty | self._group_reasons.news(), self.recorded)
         self.link = RankLink(
-            ranks, keys, tuple(parameters), description.name, self._absent, self.warnings.append
+            ranks,
+            keys,
+            tuple(parameters),
+            description.name,
+            self._absent,
+            lambda: self.writer.keep_notes(),
+            self.warnings.append,
         )
         with agreed(ranks, "create the run"):
             self.writer = self.link.sending or _writer(description, self.layout, specs, model)
@@ -321,6 +329,14 @@ class Session:
             "sites": tuple(self.sites.lines(final=final)),
         }
 
+    def positions_of(self, generations: Sequence[Generation]) -> int | Tensor | None:
+        """Return the positions that count in these forwards; None where a mask is over none of what passed."""
+        masked = [each for each in generations if each.mask is not None]
+        unseen = [each for each in masked if not any(isinstance(count, Tensor) for count in each.tokens)]
+        if self.observer.arming.misfit or (unseen and self.observer.misfits):
+            return None
+        return sum((each.positions for each in generations), start=0)
+
     @property
     def low_precision(self) -> bool:
         """Whether some port showed an fp16 or bf16 tensor."""
@@ -335,6 +351,22 @@ class Session:
         if self.observer.arming.traced:
             self._ledger.clear()
             self.observer.arming.spoiled = bool(self.observer.generations)
+
+    def mark(self) -> None:
+        """Remember the forwards of the step so far."""
+        self.observer.mark()
+        self._traced_before = self.observer.arming.traced
+
+    def back(self) -> None:
+        """Forget the forwards since `mark`. What compiled code added up is one sum: earlier forwards go with them."""
+        self.observer.back()
+        if self.observer.arming.traced:
+            self._ledger.clear()
+            self.observer.arming.spoiled |= self._traced_before
+
+    def add_note(self, text: str) -> None:
+        self.notes = (*self.notes, text)
+        self.writer.annotate("notes", list(self.notes))
 
     def _resume_at(self, step: int) -> None:
         """Before the first row of a resumed run, take back those that lie beyond. This one time, training waits."""
@@ -438,7 +470,8 @@ class Session:
         observer = self.observer
         if observer.arming.misfit:
             observer.misfits["compiled code"] = "a tensor of another shape than the mask's"
-        new = {where: MISFIT.format(shapes) for where, shapes in observer.misfits.items()}
+        said = observer.arming.no_mask
+        new = {where: said or MISFIT.format(shapes) for where, shapes in observer.misfits.items()}
         new = {where: reason for where, reason in new.items() if where not in self.missing}
         if new:
             self._misfits = True
