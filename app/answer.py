@@ -88,7 +88,7 @@ def _figure(answer: Answer, ask: Ask, mark: Mapping[str, Any]) -> Any:
         "missing": dict(answer.missing),
     }
     layout["uirevision"] = f"{','.join(ask.runs)}|{ask.metric}|{ask.mode}|{ask.log}|{ask.targets}|{ask.cell}"
-    layout["uirevision"] += f"|{ask.share}|{ask.mixing}|{ask.entry}"
+    layout["uirevision"] += f"|{ask.share}|{ask.mixing}|{ask.entry}|{ask.against}|{ask.cut}"
     if ask.changed is None or ask.shape != shape:
         return {"data": traces, "layout": layout}
     patch = Patch()

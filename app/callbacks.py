@@ -25,7 +25,7 @@ def connect(app: Dash, registry: Registry, pages: Sequence[Page]) -> None:
     """Register every callback on `app`."""
     _connect_catalogue(app, registry)
     _connect_table(app, registry)
-    _connect_export(app, registry, {page.name: page.figure for page in pages if page.figure is not None})
+    _connect_export(app, registry, {page.name: page for page in pages})
     for page in pages:
         for name, panel in page.panels.items():
             _connect_panel(app, registry, name, panel)
@@ -97,13 +97,13 @@ def _connect_table(app: Dash, registry: Registry) -> None:
     app.callback(Output("download-csv", "data"), Input("ask-csv", "data"), prevent_initial_call=True)(save)
 
 
-def _connect_export(app: Dash, registry: Registry, figures: Mapping[str, PageFigure]) -> None:
+def _connect_export(app: Dash, registry: Registry, pages: Mapping[str, Page]) -> None:
     def save(data: Any) -> Any:
         ask, runs, slots = _question(data, registry)
-        figure = figures.get(ask.page)
+        asked = data if isinstance(data, Mapping) else {}
+        figure = _exported(pages.get(ask.page), asked.get("exported"))
         if figure is None or not runs:
             return no_update
-        asked = data if isinstance(data, Mapping) else {}
         try:
             name, content = archive(
                 figure,
@@ -120,6 +120,13 @@ def _connect_export(app: Dash, registry: Registry, figures: Mapping[str, PageFig
         return dcc.send_bytes(content, name)
 
     app.callback(Output("download", "data"), Input("ask-export", "data"), prevent_initial_call=True)(save)
+
+
+def _exported(page: Page | None, wanted: Any) -> PageFigure | None:
+    """Return the figure of a page that is saved: its own, or that of the effects where these are wanted."""
+    if page is None:
+        return None
+    return page.effects if wanted == "effects" and page.effects is not None else page.figure
 
 
 def _connect_panel(app: Dash, registry: Registry, name: str, panel: Panel) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dash import html
 
 from depthscope.app.controls import icon_button, menu
@@ -68,8 +70,12 @@ def data_dialog() -> html.Dialog:
     )
 
 
-def export_dialog() -> html.Dialog:
-    """Return the choice of a format and a width; the figure is the one that `depthscope export` writes."""
+def export_dialog(pages: Sequence[str]) -> html.Dialog:
+    """Return the choice of a format and a width; the figure is the one that `depthscope export` writes.
+
+    `pages` are those whose effects can be saved in place of their own figure.
+    """
+    figures = (("own", "this page's"), ("effects", "effects and their map"))
     formats = (("pdf", "PDF"), ("svg", "SVG"), ("png", "PNG, 300 dpi"), ("html", "HTML page"), ("csv", "CSV"))
     widths = (("column", "3.25 in"), ("text", "6.75 in"))
     return html.Dialog(
@@ -86,6 +92,7 @@ def export_dialog() -> html.Dialog:
             html.Div(
                 className="export-choices",
                 children=[
+                    *(html.Div(menu("exported", "Figure", figures), **{"data-of": page}) for page in pages),
                     menu("form", "Format", formats),
                     menu("width", "Width", widths),
                     html.Button("Save", type="button", className="button", **{"data-action": "save-export"}),

@@ -32,7 +32,11 @@ def finding_rows(runs: Sequence[CachedRun], base: str | None, page: str) -> list
     baseline = next((run for run in runs if run.id == base), None)
     wanted = _EVIDENCE_PAGE.get(page, page)
     by_run = [
-        [(run, finding) for finding in findings_of(run, baseline) if page == _ALL or finding.page == wanted]
+        [
+            (run, finding)
+            for finding in findings_of(run, baseline)
+            if page == _ALL or finding.page in (page, wanted)
+        ]
         for run in runs
     ]
     turns = [pair for turn in zip_longest(*by_run) for pair in turn if pair is not None]
@@ -51,7 +55,11 @@ def findings_of(run: CachedRun, baseline: CachedRun | None) -> Sequence[Finding]
     """Return a run's findings beside the baseline's; those of a run without new rows are kept."""
     other = None if baseline is None or baseline.id == run.id else baseline
     try:
-        key = tuple((read.id, read.name, read.version()) for read in (run, other) if read is not None)
+        key = tuple(
+            (read.id, read.name, read.version(), read.sweep_marks())
+            for read in (run, other)
+            if read is not None
+        )
         with _LOCK:
             kept = _KEPT.get(key)
         if kept is None:

@@ -10,14 +10,18 @@ from typing import Any
 
 from depthscope.app.pages.depth_attention_answers import options as attention_options
 from depthscope.app.pages.depth_profile import profile_options
+from depthscope.app.pages.effects_answers import effects_options
 from depthscope.app.pages.mixing_answers import options as mixing_options
 from depthscope.app.pages.mixing_answers import row_options
 from depthscope.app.reading import CachedRun
 from depthscope.app.state import Ask
 from depthscope.figures import (
+    LENS_SHOWS,
     BoundaryOptions,
     CellSeriesOptions,
     Labelled,
+    LensOptions,
+    LensShow,
     LossOptions,
     MapOptions,
     MixingSeriesOptions,
@@ -32,6 +36,8 @@ from depthscope.figures import (
     depth_attention_data,
     depth_map_data,
     depth_profile_data,
+    effects_data,
+    lens_data,
     loss_data,
     mixing_data,
     mixing_row_data,
@@ -130,9 +136,17 @@ def _boundary(ask: Ask, runs: Sequence[CachedRun], *, show: Show) -> Panel:
 
 def _arcs(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
     options = SkipPathOptions(
-        step=ask.step, top=ask.top, least_weight=ask.least_weight, least_distance=ask.least_distance
+        step=ask.step,
+        top=ask.top,
+        least_weight=ask.least_weight,
+        least_distance=ask.least_distance,
+        cut=ask.cut,
     )
     return _panel("skip-paths", skip_paths_data, runs, options)
+
+
+def _effects(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
+    return _panel("effects", effects_data, runs, effects_options(ask))
 
 
 def _mixing(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
@@ -159,6 +173,10 @@ def _outer_state(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
     return _panel("outer-state", outer_state_data, runs, options)
 
 
+def _lens(ask: Ask, runs: Sequence[CachedRun], *, show: LensShow) -> Panel:
+    return _panel("lens", lens_data, runs, LensOptions(show=show, step=ask.step))
+
+
 _SHOWS: tuple[Show, ...] = ("folded", "sums", "reset", "read")
 _NUMBERS: Mapping[str, Numbers] = {
     "profile": _profile,
@@ -170,6 +188,7 @@ _NUMBERS: Mapping[str, Numbers] = {
     "cell-contribution": _cell,
     **{f"boundary-{show}": partial(_boundary, show=show) for show in _SHOWS},
     "arcs": _arcs,
+    "effects": _effects,
     "mixing": _mixing,
     "mixing-row": _mixing_row,
     "mixing-series": _mixing_series,
@@ -177,4 +196,5 @@ _NUMBERS: Mapping[str, Numbers] = {
     "outer-direct": partial(_outer_history, quantity="outer_direct"),
     "outer-balance": _outer_state,
     "outer-gates": _outer_state,
+    **{f"lens-{show}": partial(_lens, show=show) for show in LENS_SHOWS},
 }

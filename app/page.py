@@ -45,5 +45,7 @@ class Page:
     """By name, unique over all pages."""
     figure: PageFigure | None = None
     """What Export saves; None where the page has no figure of its own."""
+    effects: PageFigure | None = None
+    """What Export saves instead where measured effects are asked for."""
     lacks: Callable[[CachedRun], str] = shows_every_run
     """In three or four words, why a run has nothing to show here; empty where it has."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from depthscope.quantities import DepthLayout
-from depthscope.store import Run, bytes_on_disk
+from depthscope.store import Run, Sweep, bytes_on_disk, open_sweep, sweep_folder
 
 _CACHE_BYTES = 256 * 2**20
 
@@ -43,15 +45,31 @@ class ArrayCache:
 
 
 _CACHE = ArrayCache()
+_SWEEPS_KEPT = 64
+
+
+class KeptSweep(Sweep):
+    """A sweep whose arrays are kept in memory until one more effect is measured."""
+
+    def read(self, names: Collection[str] | None = None) -> xr.Dataset:
+        return _read_sweep(self.path, self.cells.mark(), None if names is None else tuple(names))
+
+
+@lru_cache(maxsize=_SWEEPS_KEPT)
+def _read_sweep(path: Path, mark: tuple[int, ...], names: tuple[str, ...] | None) -> xr.Dataset:
+    return open_sweep(path).read(names)
 
 
 class CachedRun:
     """A run as figures and findings read it (`depthscope.figures.ReadableRun`), known by an opaque id."""
 
-    def __init__(self, run: Run, identifier: str, cache: ArrayCache = _CACHE) -> None:
+    def __init__(self, run: Run, identifier: str, cache: ArrayCache = _CACHE, *, place: str = "") -> None:
+        """`place` is its folder as it is typed beside the folder that is served."""
         self._run = run
+        self.place = place or run.path.name
         self._cache = cache
         self._last: tuple[tuple[Any, ...], int | None] | None = None
+        self._sweeps: tuple[int, tuple[KeptSweep, ...]] | None = None
         self.id = identifier
 
     @property
@@ -104,6 +122,17 @@ class CachedRun:
     def __contains__(self, name: str) -> bool:
         return name in self._run
 
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """Return the sweeps of interventions beside the run; what they hold is read again only when it grew."""
+        folder = sweep_folder(self._run.path)
+        try:
+            changed = folder.stat().st_mtime_ns
+        except OSError:
+            return ()
+        if self._sweeps is None or self._sweeps[0] != changed:
+            self._sweeps = (changed, tuple(KeptSweep(each.path, each.cells) for each in self._run.sweeps()))
+        return self._sweeps[1]
+
     def steps(self, stream: str) -> npt.NDArray[np.int64]:
         return self._run.steps(stream)
 
@@ -111,8 +140,16 @@ class CachedRun:
         return self._run.version()
 
     def version_mark(self) -> str:
-        """Return a short word that changes with every new row and with the name; it says nothing about files."""
-        return hashlib.sha256(repr((self.name, self.version())).encode()).hexdigest()[:12]
+        """Return a short word that changes with every new row, with each measured effect and with the name.
+
+        It says nothing about files.
+        """
+        seen = (self.name, self.version(), self.sweep_marks())
+        return hashlib.sha256(repr(seen).encode()).hexdigest()[:12]
+
+    def sweep_marks(self) -> tuple[Any, ...]:
+        """Return what changes with every effect that is measured."""
+        return tuple((sweep.name, sweep.cells.mark()) for sweep in self.sweeps())
 
     def bytes_on_disk(self) -> int:
         """Return the bytes of all the run's files, those of earlier attempts included."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from depthscope.app.reading import CachedRun
 from depthscope.figures import run_dash, unambiguous
-from depthscope.store import Run, RunError, open_run, run_folders
+from depthscope.store import Run, RunError, open_run, run_folders, sweep_folder
 
 _RESCAN_SECONDS = 1.0
 
@@ -67,7 +67,7 @@ class Registry:
         whole = [run for run in found if _is_whole(run)]
         names = unambiguous([(run.recorded_name, self._place(run.run.path)) for run in whole])
         return [
-            run if run.name == name else CachedRun(run.run.renamed(name), run.id)
+            run if run.name == name else CachedRun(run.run.renamed(name), run.id, place=run.place)
             for run, name in zip(whole, names, strict=True)
         ]
 
@@ -105,7 +105,8 @@ class Registry:
                 identifier, slot = self._identify(folder, run, taken), self._slots + 1
                 self._slots = slot
             taken.add(identifier)
-            cached = None if run is None else CachedRun(run, identifier)
+            typed = "/".join(self._place(folder))
+            cached = None if run is None else CachedRun(run, identifier, place=typed)
             self._entries[folder] = Entry(
                 id=identifier, slot=slot, folder=folder, run=cached, problem=problem
             )
@@ -118,7 +119,12 @@ class Registry:
         places = [self._place(entry.folder) for entry in entries]
         for entry, name in zip(entries, unambiguous(list(zip(own, places, strict=True))), strict=True):
             if entry.name != name:
-                run = None if entry.run is None else CachedRun(entry.run.run.renamed(name), entry.id)
+                own_run = entry.run
+                run = (
+                    None
+                    if own_run is None
+                    else CachedRun(own_run.run.renamed(name), entry.id, place=own_run.place)
+                )
                 self._entries[entry.folder] = replace(entry, name=name, run=run)
 
     def _place(self, folder: Path) -> tuple[str, ...]:
@@ -220,7 +226,8 @@ def _is_whole(run: CachedRun) -> bool:
 
 
 def _parts(folder: Path) -> tuple[Path, ...]:
-    return (folder, folder / "run.json", folder / "rank00000", folder / "rank00000" / "data.zarr")
+    record = folder / "rank00000"
+    return (folder, folder / "run.json", record, record / "data.zarr", sweep_folder(folder))
 
 
 def _age_order(run: Run | None, folder: Path) -> tuple[str, str]:

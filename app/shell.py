@@ -33,7 +33,7 @@ def shell(pages: Sequence[Page], prefix: str, catalogue: dict[str, Any]) -> html
             step_bar(),
             static(help_dialog()),
             static(data_dialog()),
-            static(export_dialog()),
+            static(export_dialog([page.name for page in pages if page.effects is not None])),
             dcc.Store(id="ask-rows"),
             dcc.Store(id="table-rows"),
             dcc.Store(id="seen-tabled"),

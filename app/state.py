@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, get_args
 
 from depthscope.figures import (
+    AGAINST,
     ALIGNMENTS,
+    CUTS,
     MODES,
     RANGES,
     SHARES,
     TARGETS,
     VIEWS,
+    Against,
     Alignment,
+    Cut,
     MixingMode,
     Mode,
     Range,
@@ -83,6 +87,10 @@ class Ask:
     """Most skip paths of one run."""
     least_weight: float
     least_distance: int
+    against: Against
+    """What effects are drawn against."""
+    cut: Cut
+    """Whose effects: what stands in place of a source that is cut."""
     mark: Mapping[str, Any]
     """Sent back with the answer, so that the page knows what it got."""
 
@@ -122,6 +130,8 @@ def read_ask(data: Any, known: Collection[str]) -> Ask:
         top=_count(given.get("top"), 1, _MOST_PATHS, 12),
         least_weight=_count(given.get("threshold"), 0, 100, 0) / 100,
         least_distance=_count(given.get("distance"), 2, 1000, 2),
+        against=_one_of(given.get("against"), AGAINST, "weight"),
+        cut=_one_of(given.get("cut"), CUTS, "any"),
         mark={"panel": given.get("panel"), "key": given.get("key"), "versions": given.get("versions")},
     )
 

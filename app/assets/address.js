@@ -11,13 +11,14 @@
     weights: ["mean", "spread", "uniform", "local", "difference"],
     share: ["contribution", "coefficient"],
     mixing: ["plain", "difference"],
+    against: ["weight", "contribution"],
   };
-  const MENUS = ["metric", "top", "threshold", "distance"];
+  const MENUS = ["metric", "top", "threshold", "distance", "cut"];
   const ALWAYS = ["scale", "range", "align"];
   // Of one page only: they are in the address when they differ from how the page opens.
-  const OF_A_PAGE = ["targets", "weights", "only", "cell", "share", "mixing", "entry", "top", "threshold", "distance", "sort", "finding"];
+  const OF_A_PAGE = ["targets", "weights", "only", "cell", "share", "mixing", "entry", "top", "threshold", "distance", "against", "cut", "sort", "finding"];
   const KNOWN = ["runs", "base", "focus", "step", "pins", "metric", "mode", ...ALWAYS, ...OF_A_PAGE];
-  const CALLED = { base: "baseline", only: "run", metric: "quantity", sort: "column", targets: "choice of targets", weights: "view of the weights", mixing: "view of mixing" };
+  const CALLED = { base: "baseline", only: "run", metric: "quantity", sort: "column", targets: "choice of targets", weights: "view of the weights", mixing: "view of mixing", against: "axis of effects", cut: "mode of a cut" };
   const LONGEST = 40;
 
   const integer = (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null);

@@ -24,6 +24,9 @@
     top: "12",             // skip paths: most of a run, least weight in per cent, least distance
     threshold: "0",
     distance: "2",
+    against: "weight",     // effects: against what, and what stands in place of what is cut
+    cut: "any",
+    exported: "own",       // what Export saves: the page's figure or its effects
     form: "pdf",           // what Export saves, and how wide
     width: "column",
     sort: "",              // overview: column of the table, with a minus for largest first

@@ -4,6 +4,7 @@ from depthscope.app.page import Page
 from depthscope.app.pages.block_boundaries import BLOCK_BOUNDARIES
 from depthscope.app.pages.depth_attention import DEPTH_ATTENTION
 from depthscope.app.pages.depth_profile import DEPTH_PROFILE
+from depthscope.app.pages.lens import LENS_PAGE
 from depthscope.app.pages.mixing import MIXING
 from depthscope.app.pages.outer_state import OUTER_STATE
 from depthscope.app.pages.overview import OVERVIEW
@@ -18,6 +19,7 @@ PAGES: tuple[Page, ...] = (
     SKIP_PATHS,
     MIXING,
     OUTER_STATE,
+    LENS_PAGE,
     RUN_DETAIL,
 )
 

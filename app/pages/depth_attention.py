@@ -17,6 +17,7 @@ from depthscope.app.pages.depth_attention_answers import (
     options,
     series_answer,
 )
+from depthscope.app.pages.effects_answers import EFFECTS_FIGURE
 from depthscope.app.panel import panel
 from depthscope.app.reading import CachedRun
 
@@ -84,6 +85,7 @@ DEPTH_ATTENTION = Page(
     figure=PageFigure(
         name="depth-attention", options=lambda ask, runs: {**vars(options(ask, runs)), "baseline": ask.base}
     ),
+    effects=EFFECTS_FIGURE,
     panels={
         **{
             name: Panel(title="Depth attention", answer=attention_answer, keyed=place == 0)

@@ -7,12 +7,15 @@ from dataclasses import replace
 from math import isnan
 from typing import Any
 
+import numpy as np
+import xarray as xr
 from dash import html
 
 from depthscope.app.absent import definition, why_empty
 from depthscope.app.answer import Answer
 from depthscope.app.key import hatch_key, kind_keys, scale_key
 from depthscope.app.newest import of_newest
+from depthscope.app.pages.effects_answers import EFFECT_DEFINITION, measured_elsewhere
 from depthscope.app.panel import empty_words, table_rows
 from depthscope.app.reading import CachedRun
 from depthscope.app.reference import reference_step
@@ -32,6 +35,7 @@ from depthscope.figures import (
     depth_attention_data,
     depth_attention_plotly,
     distant_sources,
+    effect_limits,
     is_difference,
     shortened,
     theme,
@@ -44,6 +48,7 @@ _DISTANT = (
 )
 _FOLLOWED = {"weight": ("depth_attention", "depth_attention_std"), "contribution": ("depth_contribution",)}
 _PALE = "Entropy bars are pale where a target reads three sources or fewer."
+_MEANS = "Bars below: the mean effect of a source over the targets where it is measured."
 _MAPPED = ("depth_attention", "depth_contribution", "depth_attention_entropy")
 
 
@@ -61,14 +66,19 @@ def attention_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, in
     axis = array.attrs["source_axis"]
     sources = f"source: embedding and {'residual blocks' if axis == 'block' else 'sublayer outputs'}"
     note = _view_note(ask, runs, shown) or sources
+    effects = f"; effect: {array.attrs['measured']}" if array.attrs["measured"] else ""
     crashed = f"crashed at step {shown.last_step}" if shown.status == "crashed" else ""
     step = int(array["step"].values)
     return Answer(
         title=shortened(shown.name, 28),
-        note=f"{note}, step {step:,}",
+        note=f"{note}, step {step:,}{effects}",
         figure=figure,
-        warning=", ".join(filter(None, (crashed, array.attrs["contribution_absent"]))),
-        definition="\n\n".join([*map(definition, _MAPPED), _PALE]),
+        warning=", ".join(
+            filter(None, (crashed, array.attrs["contribution_absent"], measured_elsewhere(data, ask.step)))
+        ),
+        definition="\n\n".join(
+            [*map(definition, _MAPPED), _PALE, *([f"{EFFECT_DEFINITION}\n{_MEANS}"] if effects else [])]
+        ),
         key=_key(figure, limits, everyone),
     )
 
@@ -141,6 +151,7 @@ def options(ask: Ask, runs: Sequence[CachedRun]) -> DepthAttentionOptions:
         reference_step=reference,
         baseline=ask.base,
         align=ask.align,
+        cut=ask.cut,
     )
 
 
@@ -148,7 +159,7 @@ def common_limits(ask: Ask, runs: Sequence[CachedRun]) -> dict[str, Limits]:
     """Return the colour ranges of both parts from the newest records of all runs: they stand while steps move."""
     asked = options(ask, runs)
     newest = DepthAttentionOptions(
-        view=asked.view, reference_step=asked.reference_step, baseline=asked.baseline
+        view=asked.view, reference_step=asked.reference_step, baseline=asked.baseline, cut=asked.cut
     )
     return of_newest(_limits, runs, newest)
 
@@ -157,6 +168,7 @@ def _limits(runs: Sequence[CachedRun], newest: DepthAttentionOptions) -> dict[st
     arrays = list(depth_attention_data(runs, newest).arrays.values())
     signed = {"weight": is_difference(newest.view), "contribution": True}
     found = {part: attention_limits(arrays, part, signed=signed[part]) for part in PARTS}
+    found["effect"] = effect_limits([array["effect"] for array in arrays if "effect" in array.coords])
     return {part: limits for part, limits in found.items() if limits is not None}
 
 
@@ -189,15 +201,27 @@ def _key(figure: Mapping[str, Any], limits: Mapping[str, Limits], data: Labelled
             scale = figure["layout"][axis]["colorscale"]
             label = "spread" if part == "weight" and data.attributes["mode"] == "spread" else part
             parts.append(scale_key(scale, limits[part], label=label, swatches=7))
+    if "effect" in limits:
+        diverging = figure["layout"]["coloraxis2"]["colorscale"]
+        parts.append(scale_key(diverging, limits["effect"], label="effect, nats a token", swatches=7))
     marks = set().union(*map(attention_marks, data.arrays.values()))
     if "unreachable" in marks:
         parts.append(hatch_key("unreachable"))
+    if any(_unmeasured(array) for array in data.arrays.values()):
+        parts.append(html.Span([html.Span(className="dotted"), "not measured"], className="hatch-key"))
     if marks & {"partial", "partial-line"}:
         joined = "" if "partial" in marks else " joined"
         mark = html.Span(html.Span(), className=f"partial-mark{joined}")
         parts.append(html.Span([mark, "partial block"], className="key"))
     kinds = zip(("attention", "mlp"), kind_keys(), strict=True)
     return [*parts, *(key for kind, key in kinds if kind in marks)]
+
+
+def _unmeasured(array: xr.DataArray) -> bool:
+    """Return whether a run with effects has cells that can be read and were not measured."""
+    if "effect" not in array.coords:
+        return False
+    return bool((np.isnan(array["effect"].values) & array["reachable"].values).any())
 
 
 def _pick_a_cell() -> list[Any]:

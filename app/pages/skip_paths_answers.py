@@ -12,6 +12,7 @@ from dash import html
 from depthscope.app.absent import definition, reasons_by_name, why_empty
 from depthscope.app.answer import Answer
 from depthscope.app.key import kind_keys
+from depthscope.app.pages.effects_answers import EFFECT_DEFINITION, measured_elsewhere
 from depthscope.app.panel import empty_words, table_rows
 from depthscope.app.reading import CachedRun
 from depthscope.app.state import Ask
@@ -40,6 +41,7 @@ _HEAD = (
 )
 
 
+_EFFECT = "loss change when cut"
 _WEIGHT_ONLY = "Weight only: the size of the contribution is below 1 over twice the number of sources."
 _CRITERION = (
     "A skip path: distance 2 or more (1 is the newest source that a target can read), four sources or more, mean "
@@ -86,8 +88,9 @@ def paths_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
     title = "Skip paths"
     if not data.arrays:
         return Answer(title=title, empty=why_empty(data, "depth_attention"))
+    measured = any("effect" in array.coords for array in data.arrays.values())
     rows = [
-        _row(run, shortened(data.names[run], 24), array, place, slots.get(run, 1))
+        _row(run, shortened(data.names[run], 24), array, place, slots.get(run, 1), measured=measured)
         for run, array in data.arrays.items()
         for place in range(array.size)
     ]
@@ -98,15 +101,21 @@ def paths_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
     return Answer(
         title=title,
         note=", ".join(filter(None, (_averaged(data), left_out))),
-        rows=table_rows(_HEAD, rows),
-        definition=_DEFINITION,
+        warning=measured_elsewhere(data, ask.step) if measured else "",
+        rows=table_rows((*_HEAD, *([(_EFFECT, "number")] if measured else [])), rows),
+        key=[html.Span(_measured(data), className="note", title=EFFECT_DEFINITION)] if measured else [],
+        definition=f"{_DEFINITION}\n\n{EFFECT_DEFINITION}" if measured else _DEFINITION,
     )
 
 
 def _data(ask: Ask, runs: Sequence[CachedRun]) -> Labelled:
     places = {name: place for place, name in enumerate(ask.ordered)}
     options = SkipPathOptions(
-        step=ask.step, top=ask.top, least_weight=ask.least_weight, least_distance=ask.least_distance
+        step=ask.step,
+        top=ask.top,
+        least_weight=ask.least_weight,
+        least_distance=ask.least_distance,
+        cut=ask.cut,
     )
     return skip_paths_data(sorted(runs, key=lambda run: places[run.id]), options)
 
@@ -142,7 +151,18 @@ def _none_found(ask: Ask, data: Labelled) -> list[Any]:
     )
 
 
-def _row(run: str, name: str, array: xr.DataArray, place: int, slot: int) -> list[Any]:
+def _measured(data: Labelled) -> str:
+    """Say which sweep the effects are of: once where all runs have the same."""
+    told = {
+        run: str(array.attrs["measured"]) for run, array in data.arrays.items() if array.attrs["measured"]
+    }
+    if len(set(told.values())) == 1:
+        return f"{_EFFECT}: {next(iter(told.values()))}"
+    each = "; ".join(f"{shortened(data.names[run], 16)} {words}" for run, words in told.items())
+    return f"{_EFFECT}: {each}"
+
+
+def _row(run: str, name: str, array: xr.DataArray, place: int, slot: int, *, measured: bool) -> list[Any]:
     def at(column: str) -> Any:
         return array[column].values[place].item()
 
@@ -163,4 +183,14 @@ def _row(run: str, name: str, array: xr.DataArray, place: int, slot: int) -> lis
         f"{at('first_step'):,} ± {at('cadence')}",
         f"{100 * at('above'):.0f} %",
         f"{at('shared_by')} of {int(array['comparable'])}",
+        *([_effect(array, place)] if measured else []),
     ]
+
+
+def _effect(array: xr.DataArray, place: int) -> str:
+    """Write the loss change when a path is cut, with its interval."""
+    if "effect" not in array.coords or isnan(array["effect"].values[place]):
+        return "–"
+    half = float(array["effect_interval"].values[place])
+    text = f"{float(array['effect'].values[place]):+.4f}".replace("-", "−")
+    return text if isnan(half) else f"{text} ± {half:.4f}"

@@ -15,9 +15,11 @@ from depthscope.analysis.block_boundary import (
 from depthscope.analysis.block_control import BlockControl, virtual_blocks
 from depthscope.analysis.cancellation import CANCELS
 from depthscope.analysis.collect import RULES, findings, list_skip_paths, undecided
+from depthscope.analysis.disagreement import RULE_IN_WORDS, disagreements
 from depthscope.analysis.finding import Finding, Severity, Value
 from depthscope.analysis.path_effect import (
     PathEffect,
+    effect_map,
     effects_over_steps,
     path_effects,
     rank_correlation,
@@ -26,11 +28,16 @@ from depthscope.analysis.path_effect import (
 from depthscope.analysis.readable import ReadableRun
 from depthscope.analysis.rule import Rule, one_stream, restarts
 from depthscope.analysis.skip_path import SkipPath
+from depthscope.analysis.sweep_choice import LENS, MODES, SOURCES, chosen_sweep
 
 __all__ = [
     "CANCELS",
+    "LENS",
+    "MODES",
     "NAMED_RULES",
     "RULES",
+    "RULE_IN_WORDS",
+    "SOURCES",
     "THE_LINE",
     "Alert",
     "AlertRule",
@@ -45,7 +52,10 @@ __all__ = [
     "Value",
     "alert_rule",
     "boundaries",
+    "chosen_sweep",
     "construction_ratios",
+    "disagreements",
+    "effect_map",
     "effects_over_steps",
     "findings",
     "list_skip_paths",

@@ -11,10 +11,8 @@ import xarray as xr
 from depthscope.analysis.fit import FloatArray
 from depthscope.analysis.readable import ReadableRun
 from depthscope.analysis.records import Records
+from depthscope.analysis.sweep_choice import SOURCES
 from depthscope.store import Sweep
-
-SOURCES = "sources"
-"""The kind of sweep that cuts each source of each target."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +39,14 @@ class PathEffect:
     """Batches."""
 
 
-def path_effects(run: ReadableRun, sweep: Sweep) -> list[PathEffect]:
-    """Return every measured pair of a sweep of sources, row by row, with what `run` recorded of it.
+def effect_map(run: ReadableRun, sweep: Sweep) -> xr.Dataset:
+    """Return a sweep of sources with what `run` recorded of each pair, over (target, source).
 
-    Weight and contribution are those of the last record at or before the sweep's step: before the first they are NaN,
-    and so they are where the run's targets and sources are not those of the sweep.
+    ``effect`` and ``effect_interval`` in nats a token, ``batches_measured``, ``exists``; ``weight`` and
+    ``contribution`` of the last record at or before the sweep's step: before the first they are NaN, and so they are
+    where the run's targets and sources are not those of the sweep; ``distance`` (1: the newest source that a target
+    reads, 0: it does not read it) and over target ``n_sources``. The attribute ``record_step`` is that record's step,
+    None without one.
 
     Raises:
         ValueError: the sweep measured something else than sources.
@@ -54,34 +55,46 @@ def path_effects(run: ReadableRun, sweep: Sweep) -> list[PathEffect]:
         raise ValueError(
             f"the sweep {sweep.name!r} measured {sweep.kind!r}; expected one of kind {SOURCES!r}"
         )
-    data = sweep.read()
-    effect, interval, measured = (
-        data[name].values for name in ("effect", "effect_interval", "batches_measured")
-    )
-    weight, contribution = (
-        _recorded(run, name, data, sweep.step) for name in ("depth_attention", "depth_contribution")
-    )
-    found = []
-    for row, number in enumerate(data["target"].values.tolist()):
-        columns = np.flatnonzero(data["exists"].values[row])
-        for place, column in enumerate(columns):
-            if measured[row, column]:
-                found.append(
-                    PathEffect(
-                        target=int(number),
-                        target_name=str(data["target_name"].values[row]),
-                        source=int(column),
-                        source_name=str(data["source_name"].values[column]),
-                        distance=len(columns) - place,
-                        n_sources=len(columns),
-                        weight=float(weight[row, column]),
-                        contribution=float(contribution[row, column]),
-                        effect=float(effect[row, column]),
-                        interval=float(interval[row, column]),
-                        measured=int(measured[row, column]),
-                    )
-                )
-    return found
+    data = sweep.read(("loss_change", "exists")).drop_vars("loss_change")
+    exists = data["exists"].values.astype(bool)
+    n_sources = exists.sum(axis=1)
+    newer = np.cumsum(exists[:, ::-1], axis=1)[:, ::-1]
+    weight, step = _recorded(run, "depth_attention", data, sweep.step)
+    contribution, _ = _recorded(run, "depth_contribution", data, sweep.step)
+    pair = ("target", "source")
+    return data.assign(
+        exists=(pair, exists),
+        distance=(pair, np.where(exists, newer, 0)),
+        n_sources=("target", n_sources),
+        weight=(pair, weight),
+        contribution=(pair, contribution),
+    ).assign_attrs(record_step=step)
+
+
+def path_effects(run: ReadableRun, sweep: Sweep) -> list[PathEffect]:
+    """Return every measured pair of `effect_map`, row by row; ValueError for a sweep of something else."""
+    data = effect_map(run, sweep)
+    columns = {
+        name: data[name].values
+        for name in ("weight", "contribution", "effect", "effect_interval", "batches_measured", "distance")
+    }
+    pairs = np.argwhere(data["exists"].values & (columns["batches_measured"] > 0)).tolist()
+    return [
+        PathEffect(
+            target=int(data["target"].values[row]),
+            target_name=str(data["target_name"].values[row]),
+            source=column,
+            source_name=str(data["source_name"].values[column]),
+            distance=int(columns["distance"][row, column]),
+            n_sources=int(data["n_sources"].values[row]),
+            weight=float(columns["weight"][row, column]),
+            contribution=float(columns["contribution"][row, column]),
+            effect=float(columns["effect"][row, column]),
+            interval=float(columns["effect_interval"][row, column]),
+            measured=int(columns["batches_measured"][row, column]),
+        )
+        for row, column in pairs
+    ]
 
 
 def widest_paths(effects: Sequence[PathEffect], count: int, least_distance: int = 2) -> list[PathEffect]:
@@ -118,7 +131,7 @@ def effects_over_steps(sweeps: Sequence[Sweep], kind: str = SOURCES, mode: str |
     alike = {sweep.step: sweep for sweep in stepped if sweep.attributes.get("mode") == mode}
     kept: dict[int, xr.Dataset] = {}
     for step in sorted(step for step in alike if step is not None):
-        data = alike[step].read()[["effect", "effect_interval"]]
+        data = alike[step].read(("loss_change",))[["effect", "effect_interval"]]
         kept[step] = data
     sizes = kept[max(kept)].sizes if kept else {}
     same = {step: data for step, data in kept.items() if data.sizes == sizes}
@@ -127,16 +140,17 @@ def effects_over_steps(sweeps: Sequence[Sweep], kind: str = SOURCES, mode: str |
     return xr.concat(list(same.values()), xr.DataArray(list(same), dims="step", name="step"), join="override")
 
 
-def _recorded(run: ReadableRun, name: str, data: xr.Dataset, step: int | None) -> FloatArray:
-    """Return a recorded map [target, source] at a sweep's step; NaN where the run has none that fits."""
+def _recorded(
+    run: ReadableRun, name: str, data: xr.Dataset, step: int | None
+) -> tuple[FloatArray, int | None]:
+    """Return a recorded map [target, source] at a sweep's step and the step of the record; NaN where none fits."""
     missing = np.full((data.sizes["target"], data.sizes["source"]), np.nan)
     layout = run.layout
     named = (layout.target_names, layout.source_names)
     if named != (tuple(data["target_name"].values), tuple(data["source_name"].values)):
-        return missing
-    records = Records(run, step)
-    newest = records.newest(name)
-    return missing if newest is None else newest.newest
+        return missing, None
+    newest = Records(run, step).newest(name)
+    return (missing, None) if newest is None else (newest.newest, newest.newest_step)
 
 
 def _ranks(values: FloatArray) -> FloatArray:

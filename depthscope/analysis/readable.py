@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from depthscope.quantities import DepthLayout
+from depthscope.store import Sweep
 
 
 class ReadableRun(Protocol):
@@ -27,6 +28,7 @@ class ReadableRun(Protocol):
     def missing(self) -> Mapping[str, str]: ...
 
     def __contains__(self, name: str) -> bool: ...
+    def sweeps(self) -> Sequence[Sweep]: ...
     def steps(self, stream: str) -> NDArray[np.int64]: ...
     def read(
         self,

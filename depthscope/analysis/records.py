@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from depthscope.analysis.fit import FloatArray, IntArray
 from depthscope.analysis.readable import ReadableRun
 from depthscope.quantities import QUANTITIES, DepthLayout
+from depthscope.store import Sweep
 
 TAIL = 0.1
 """`The last tenth of records`."""
@@ -47,6 +48,18 @@ class Records:
         self._run = run
         last = run.last_step
         self._last = last if step is None or last is None else min(step, last)
+
+    @property
+    def run(self) -> ReadableRun:
+        """The run itself, with whatever came later."""
+        return self._run
+
+    def sweeps(self) -> list[Sweep]:
+        """Return the sweeps of interventions; of a run that is looked at up to an earlier step those up to it."""
+        found = self._run.sweeps()
+        if self._last == self._run.last_step:
+            return list(found)
+        return [each for each in found if each.step is not None and each.step <= (self._last or 0)]
 
     @property
     def name(self) -> str:

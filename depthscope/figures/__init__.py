@@ -30,8 +30,32 @@ from depthscope.figures.depth_map_plotly import MOST_MAPS, depth_map_plotly
 from depthscope.figures.depth_profile import GRADIENT, ProfileOptions, depth_profile_data, profile_panels
 from depthscope.figures.depth_profile_plotly import MOST_LINES, depth_profile_plotly
 from depthscope.figures.distant_sources import DistantSource, distant_sources
+from depthscope.figures.effect_pairs import EffectPairs, effect_pairs
+from depthscope.figures.effect_scatter_plotly import effect_scatter_plotly
+from depthscope.figures.effects import (
+    AGAINST,
+    CUTS,
+    NO_EFFECTS,
+    Against,
+    Cut,
+    EffectsOptions,
+    effect_limits,
+    effects_data,
+    sweep_words,
+)
+from depthscope.figures.effects_plotly import effects_plotly
 from depthscope.figures.figure import FIGURES, Figure, drawn_figure, figure, figure_data, list_figures
 from depthscope.figures.labelled import Labelled
+from depthscope.figures.lens import (
+    LENS_SHOWS,
+    LENS_VIEWS,
+    NO_LENS,
+    LensOptions,
+    LensShow,
+    lens_data,
+    lens_words,
+)
+from depthscope.figures.lens_plotly import MOST_LENS_MAPS, lens_plotly
 from depthscope.figures.limits import RANGES, Limits, Range, limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
@@ -86,14 +110,21 @@ from depthscope.figures.ticks import significant
 from depthscope.figures.value_axis import NO_LOGARITHM
 
 __all__ = [
+    "AGAINST",
     "ALIGNMENTS",
+    "CUTS",
     "FIGURES",
     "GRADIENT",
+    "LENS_SHOWS",
+    "LENS_VIEWS",
     "MODES",
     "MOST_BOUNDARY_RUNS",
+    "MOST_LENS_MAPS",
     "MOST_LINES",
     "MOST_MAPS",
     "MOST_OUTER_MAPS",
+    "NO_EFFECTS",
+    "NO_LENS",
     "NO_LOGARITHM",
     "OUTER_MARKS",
     "PAPER_FIGURES",
@@ -105,13 +136,19 @@ __all__ = [
     "TARGETS",
     "TOKENS",
     "VIEWS",
+    "Against",
     "Alignment",
     "BoundaryOptions",
     "CellSeriesOptions",
+    "Cut",
     "DepthAttentionOptions",
     "DistantSource",
+    "EffectPairs",
+    "EffectsOptions",
     "Figure",
     "Labelled",
+    "LensOptions",
+    "LensShow",
     "Limits",
     "Look",
     "LossOptions",
@@ -160,6 +197,11 @@ __all__ = [
     "drawn_as_map",
     "drawn_figure",
     "drawn_kinds",
+    "effect_limits",
+    "effect_pairs",
+    "effect_scatter_plotly",
+    "effects_data",
+    "effects_plotly",
     "figure",
     "figure_data",
     "has_blocks",
@@ -168,6 +210,9 @@ __all__ = [
     "is_log_stored",
     "is_signed",
     "left_out_words",
+    "lens_data",
+    "lens_plotly",
+    "lens_words",
     "limits_of",
     "list_figures",
     "look_up_paper",
@@ -200,6 +245,7 @@ __all__ = [
     "skip_kinds",
     "skip_paths_data",
     "skip_paths_plotly",
+    "sweep_words",
     "theme",
     "told_apart",
     "unambiguous",

@@ -1,4 +1,4 @@
-"""The axes of a run's depth-attention figure: two maps over sources, entropy between them, mass below."""
+"""The axes of a run's depth-attention figure: maps over sources, entropy between the first two, mass below."""
 
 from __future__ import annotations
 
@@ -26,34 +26,60 @@ _LINE = 20
 class RunAxes:
     """The axes of one run, by what they carry, and where they lie."""
 
-    def __init__(self, place: int, left: float, width: float, *, wide: bool) -> None:
-        names = [numbered("", 4 * place + number) for number in range(4)]
-        self.weight, self.entropy, self.contribution, self.gutter = (f"x{name}" for name in names)
-        self.rows, self.mass = (f"y{numbered('', 2 * place + number)}" for number in range(2))
+    def __init__(self, place: int, left: float, width: float, *, wide: bool, effect: bool = False) -> None:
+        """`effect`: the run has a third map, of measured effects."""
+        names = [numbered("", 5 * place + number) for number in range(5)]
+        self.weight, self.entropy, self.contribution, self.gutter, self.effect = (
+            f"x{name}" for name in names
+        )
+        self.rows, self.mass, self.mean = (f"y{numbered('', 3 * place + number)}" for number in range(3))
         gutter, bars, gap = (0.022, 0.085, 0.05) if wide else (0.036, 0.115, 0.06)
-        size = (1 - gutter - bars - gap - 0.018) / 2
-        edges = np.cumsum([0, gutter, size, 0.018, bars, gap, size])
+        maps, apart = (3, 0.05) if effect else (2, 0.0)
+        size = (1 - gutter - bars - gap - 0.018 - apart) / maps
+        edges = np.cumsum([0, gutter, size, 0.018, bars, gap, size, apart, size])
         self._domains = {
             self.gutter: (edges[0], edges[1]),
             self.weight: (edges[1], edges[2]),
             self.entropy: (edges[3], edges[4]),
             self.contribution: (edges[5], edges[6]),
+            self.effect: (edges[7], edges[8]),
         }
+        self._measured = effect
         self._left, self._width = left, width
 
     def domain(self, name: str) -> list[float]:
         low, high = self._domains[name]
         return [float(self._left + self._width * low), float(min(self._left + self._width * high, 1.0))]
 
-    def described(self, array: xr.DataArray, look: Look, mass: list[float]) -> dict[str, Any]:
-        """Return the layout entries of all axes."""
+    def described(
+        self, array: xr.DataArray, look: Look, mass: list[float], mean: list[float]
+    ) -> dict[str, Any]:
+        """Return the layout entries of all axes; `mass` and `mean` are the ranges of the bars below the maps."""
         left, right = self.domain(self.weight)
         ticks, texts = source_ticks(array, (right - left) * _PLOT_WIDTH[look.host])
         title = f"source {array.attrs['source_axis']}"
         sources = [-0.5, array.sizes["source"] - 0.5]
         rows, labels = target_ticks(array)
         common: dict[str, Any] = {"range": sources, "tickvals": ticks, "ticktext": texts, "anchor": self.mass}
+        measured = {
+            long_name(self.effect): axis(
+                look,
+                ticks=True,
+                title=title,
+                domain=self.domain(self.effect),
+                **{**common, "anchor": self.mean},
+            ),
+            long_name(self.mean): axis(
+                look,
+                domain=[0, MASS_TOP],
+                range=mean,
+                showticklabels=False,
+                anchor=self.effect,
+                fixedrange=True,
+            ),
+        }
         return {
+            **(measured if self._measured else {}),
             long_name(self.weight): axis(
                 look, ticks=True, title=title, domain=self.domain(self.weight), **common
             ),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
+from depthscope.figures.effects import Cut, measured_beside, sweep_words
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.limits import Limits, shared_limits
 from depthscope.figures.readable import ReadableRun
@@ -44,6 +46,8 @@ class DepthAttentionOptions:
     """In a difference without `reference_step`: id of the run that is taken off; None: the first."""
     align: Alignment = "step"
     """What `step` of the baseline is matched by in other runs."""
+    cut: Cut = "any"
+    """Whose effects stand beside the maps: what takes the place of a source that is cut."""
 
 
 def depth_attention_data(runs: Sequence[ReadableRun], options: DepthAttentionOptions) -> Labelled:
@@ -54,7 +58,9 @@ def depth_attention_data(runs: Sequence[ReadableRun], options: DepthAttentionOpt
     ``entropy`` (0 to 1, NaN at one source), ``partial`` (column with the unfinished sum of the target's block,
     -1 for none), ``starts_block`` (a block boundary or the final read lies before this row); over source:
     ``source`` (from 0), ``source_name``; ``reachable`` and ``hidden`` (target, source); ``mass`` (part, source)
-    is the mean over the targets shown, a source that cannot be read counted as 0.
+    is the mean over the targets shown, a source that cannot be read counted as 0. Where the run has a sweep also
+    ``effect`` and ``effect_interval`` (target, source): the loss change when that source of that target is cut, NaN
+    where it is not measured; the attributes ``measured`` and ``sweep_step`` say of what.
     """
     baseline = next((run for run in runs if run.id == options.baseline), runs[0] if runs else None)
 
@@ -161,6 +167,7 @@ def _labelled(
     shown = np.flatnonzero((target_kinds(layout) == options.targets) | (options.targets == "together"))
     entropy = _summary(run, "depth_attention_entropy", step, len(n_sources))
     counted = np.nan_to_num(values[:, shown])
+    effects, measured, sweep_step = _effects(run, shown, options)
     return xr.DataArray(
         values[:, shown],
         dims=("part", "target", "source"),
@@ -176,6 +183,7 @@ def _labelled(
             "reachable": (("target", "source"), held[shown]),
             "hidden": (("target", "source"), hidden[shown]),
             "mass": (("part", "source"), counted.mean(axis=1) if shown.size else counted.sum(axis=1)),
+            **effects,
         },
         name="depth_attention",
         attrs={
@@ -184,8 +192,23 @@ def _labelled(
             "design": layout.design,
             "source_axis": source_axis(layout),
             "contribution_absent": absent,
+            "measured": measured,
+            "sweep_step": sweep_step,
         },
     )
+
+
+def _effects(
+    run: ReadableRun, shown: npt.NDArray[np.intp], options: DepthAttentionOptions
+) -> tuple[dict[str, Any], str, int | None]:
+    """Return the coordinates with the effects of the targets `shown`, what was measured, in words, and at which step."""
+    found = measured_beside(run, step=options.step, cut=options.cut)
+    if found is None:
+        return {}, "", None
+    pair = ("target", "source")
+    effects = {"effect": found.values, "effect_interval": found["interval"].values}
+    kept = {name: (pair, values[shown]) for name, values in effects.items()}
+    return kept, sweep_words(found), found.attrs["sweep_step"]
 
 
 def _summary(run: ReadableRun, quantity: str, step: int, targets: int) -> FloatArray:

@@ -26,17 +26,13 @@ from depthscope.figures.depth_attention import PARTS, attention_limits
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Range
 from depthscope.figures.paper import Sheet, bare, kind_handles, legend, panel_title
+from depthscope.figures.source_axis_paper import source_ticks
 from depthscope.figures.target_axis_paper import DOT, MOST_DOTS, target_ticks
-from depthscope.figures.ticks import layer_ticks
 
 _GAP = 0.8
 """Points between two blocks."""
 _MAP_HEIGHT = 115.0
 """Points, about, of the rows of a map."""
-_NUMBER = 0.11
-"""Inches that a number needs beside others."""
-_EMBEDDING = 0.24
-"""Inches from the middle of `emb` to that of the next number."""
 
 
 def depth_attention_paper(
@@ -135,7 +131,7 @@ def _map(
     _partial(axes, array, sheet)
     axes.set_xlim(-0.5, sources - 0.5)
     axes.set_ylim(targets - 0.5, -0.5)
-    _source_ticks(axes, array, room)
+    source_ticks(axes, array, room)
     target_ticks(axes, array, sheet, labelled)
     return mesh
 
@@ -164,20 +160,6 @@ def _partial_mark(sheet: Sheet) -> dict[str, Any]:
 def _partial_line(sheet: Sheet) -> dict[str, Any]:
     edge = [Stroke(linewidth=1.0, foreground=sheet["text"]), Normal()]
     return {"color": sheet["surface"], "linewidth": 0.45, "path_effects": edge, "solid_capstyle": "butt"}
-
-
-def _source_ticks(axes: Axes, array: xr.DataArray, room: float) -> None:
-    """Label `emb` and the blocks or sublayers behind it that neither touch it nor one another in `room` inches."""
-    sources = array.sizes["source"]
-    each = room / sources
-    numbers = list(range(1, sources))
-    if each < _NUMBER:
-        numbers = layer_ticks(sources - 1, [0] * (sources - 1))
-        while len(numbers) > 2 and (numbers[-1] - numbers[-2]) * each < 2 * _NUMBER:
-            numbers = numbers[::-2][::-1]
-    numbers = [number for number in numbers if number * each > _EMBEDDING]
-    axes.set_xticks([0, *numbers], ["emb", *(str(number) for number in numbers)])
-    axes.set_xlabel(f"source {array.attrs['source_axis']}", labelpad=1)
 
 
 def _handles(data: Labelled, sheet: Sheet) -> list[Line2D | Patch]:

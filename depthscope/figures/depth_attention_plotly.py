@@ -1,4 +1,4 @@
-"""Depth attention, drawn by plotly: for each run weight map, entropy bars, contribution map, mass below."""
+"""Depth attention, drawn by plotly: for each run weight map, entropy bars, contribution map, mass below, and effects."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import xarray as xr
 from depthscope.figures.attention_axes import MASS_TOP, RunAxes, numbered
 from depthscope.figures.attention_marks import gap_lines, hatched, kind_dots, partial_marks
 from depthscope.figures.depth_attention import PARTS, attention_limits
+from depthscope.figures.effects import effect_limits
+from depthscope.figures.effects_plotly import effect_map_traces
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Limits
 from depthscope.figures.look import Look, frame, with_alpha
 from depthscope.figures.names import plotly_text
+from depthscope.figures.shown import FloatArray
 from depthscope.figures.typed import typed
 
 _FEW_SOURCES = 3
@@ -27,28 +30,41 @@ def depth_attention_plotly(
 ) -> dict[str, Any]:
     """Return a plotly figure (as a dict) of `depth_attention_data`; the app draws one run a figure.
 
-    `limits` are the ends of the colour scales by part; None takes them from the runs drawn.
+    A run with a sweep has a third map, of its effects, with their means over targets below. `limits` are the ends of
+    the colour scales by part (weight, contribution, effect); None takes them from the runs drawn.
     """
     signed = {"weight": bool(data.attributes["signed"]), "contribution": True}
     arrays = list(data.arrays.values())
     if limits is None:
         found = {part: attention_limits(arrays, part, signed=signed[part]) for part in PARTS}
+        found["effect"] = effect_limits([array["effect"] for array in arrays if "effect" in array.coords])
         limits = {part: ends for part, ends in found.items() if ends is not None}
     layout = frame(look, left=52, top=22, right=14, bottom=38)
     layout |= {"bargap": 0.35, "showlegend": False}
     for number, part in enumerate(PARTS):
         layout[numbered("coloraxis", number)] = _colours(signed[part], limits.get(part), look)
+    layout[numbered("coloraxis", len(PARTS))] = _colours(True, limits.get("effect"), look)
     traces: list[dict[str, Any]] = []
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
     width = (1 - _BETWEEN_RUNS * (len(arrays) - 1)) / max(len(arrays), 1)
     for place, (run, array) in enumerate(data.arrays.items()):
         left = place * (width + _BETWEEN_RUNS)
-        axes = RunAxes(place, left, width, wide=array.sizes["source"] > 12)
-        layout |= axes.described(array, look, mass=_mass_range(arrays))
+        axes = RunAxes(place, left, width, wide=array.sizes["source"] > 12, effect="effect" in array.coords)
+        layout |= axes.described(array, look, mass=_mass_range(arrays), mean=_mean_range(arrays))
         traces += _traces(run, array, axes, look)
         shapes += gap_lines(array, axes.weight, axes.rows, look)
         shapes += gap_lines(array, axes.contribution, axes.rows, look)
+        if "effect" in array.coords:
+            traces += _effects(run, array, axes, look)
+            shapes += gap_lines(array, axes.effect, axes.rows, look)
+            words = (
+                f"effect, step {array.attrs['sweep_step']:,}"
+                if array.attrs["sweep_step"] is not None
+                else "effect"
+            )
+            head = _note(words, axes.domain(axes.effect)[0], 1.0, look, colour="text-secondary", shift=4)
+            notes.append(head)
         notes += _words(axes, look, "spread" if data.attributes["mode"] == "spread" else "weight")
         if look.host == "alone":
             name = plotly_text(data.names.get(run, run))
@@ -119,6 +135,43 @@ def _traces(run: str, array: xr.DataArray, axes: RunAxes, look: Look) -> list[di
     return traces + kind_dots(array, (axes.gutter, axes.rows), run, look)
 
 
+def _effects(run: str, array: xr.DataArray, axes: RunAxes, look: Look) -> list[dict[str, Any]]:
+    """Return the map of effects, and the mean effect of each source over the targets where it is measured."""
+    effect = np.asarray(array["effect"].values, dtype=np.float64)
+    held = xr.DataArray(
+        effect,
+        dims=("target", "source"),
+        coords={"reachable": array["reachable"], "interval": array["effect_interval"]},
+    )
+    bars = {
+        "type": "bar",
+        "x": typed(np.arange(effect.shape[1], dtype=np.float64)),
+        "y": typed(mean_effects(effect)),
+        "xaxis": axes.effect,
+        "yaxis": axes.mean,
+        **_touching(effect.shape[1]),
+        "marker": {"color": look.theme["border-control"], "line": {"width": 0}},
+        "hoverinfo": "none" if look.host == "page" else "x+y",
+        "meta": {"run": run, "role": "mean-effect"},
+    }
+    color = numbered("coloraxis", len(PARTS))
+    return [*effect_map_traces(run, held, (axes.effect, axes.rows), look, coloraxis=color), bars]
+
+
+def mean_effects(effect: FloatArray) -> FloatArray:
+    """Return the mean over the measured targets of each source [target, source], 0 where there is none."""
+    count = np.isfinite(effect).sum(axis=0)
+    return np.asarray(np.nansum(effect, axis=0) / np.maximum(count, 1))
+
+
+def _mean_range(arrays: list[xr.DataArray]) -> list[float]:
+    """One scale for the mean effects of all runs, 0 included."""
+    means = [mean_effects(array["effect"].values) for array in arrays if "effect" in array.coords]
+    ends = [0.0, *(float(end) for mean in means for end in (mean.min(), mean.max()))]
+    low, high = min(ends), max(ends)
+    return [low, high if high > low else low + 1.0]
+
+
 def _touching(count: int) -> dict[str, float]:
     """Many bars have no gaps: rounded to pixels, these would be stripes."""
     return {"width": 1.0} if count > _MOST_APART else {}
@@ -177,4 +230,5 @@ def _described(array: xr.DataArray) -> dict[str, Any]:
         "source_names": array["source_name"].values.tolist(),
         "n_sources": array["n_sources"].values.tolist(),
         "partial": array["partial"].values.tolist(),
+        "measured": array.attrs["measured"],
     }

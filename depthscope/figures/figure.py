@@ -18,7 +18,11 @@ from depthscope.figures.depth_map import MapOptions, depth_map_data
 from depthscope.figures.depth_map_plotly import depth_map_plotly
 from depthscope.figures.depth_profile import ProfileOptions, depth_profile_data
 from depthscope.figures.depth_profile_plotly import depth_profile_plotly
+from depthscope.figures.effects import EffectsOptions, effects_data
+from depthscope.figures.effects_plotly import effects_plotly
 from depthscope.figures.labelled import Labelled
+from depthscope.figures.lens import LensOptions, lens_data
+from depthscope.figures.lens_plotly import lens_plotly
 from depthscope.figures.limits import has_logarithm, limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
@@ -90,6 +94,18 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             data=skip_paths_data,
             plotly=skip_paths_plotly,
             scaled=False,
+        ),
+        "effects": Figure(
+            shows="what cutting each source does to the loss, against its weight and as a map",
+            options=EffectsOptions,
+            data=effects_data,
+            plotly=effects_plotly,
+        ),
+        "lens": Figure(
+            shows="what each state would say, how alike states are, what each source adds to a logit",
+            options=LensOptions,
+            data=lens_data,
+            plotly=lens_plotly,
         ),
         "mixing": Figure(
             shows="what every read is made of, by origin, one signed map a run for any design",

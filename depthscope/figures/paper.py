@@ -149,6 +149,21 @@ def panel_title(axes: Axes, sheet: Sheet, text: str, letter: str = "", *, room: 
     axes.set_title(whole, loc="left", color=sheet["text"], fontsize=TEXT, pad=3, linespacing=1.1)
 
 
+def settled(figure: Figure) -> Figure:
+    """Return a figure laid out once and for all, its axes at places with six digits.
+
+    The solver of the layout takes its equations in an order that memory decides: the last bits of a place, and with
+    them the names of clip paths in an SVG, could differ between two drawings of the same numbers.
+    """
+    figure.draw_without_rendering()
+    places = {axes: axes.get_position(original=True) for axes in figure.axes}
+    figure.set_layout_engine("none")
+    for axes, place in places.items():
+        left, bottom, width, height = (round(number, 6) for number in place.bounds)
+        axes.set_position((left, bottom, width, height))
+    return figure
+
+
 def legend(figure: Figure, sheet: Sheet, handles: Sequence[Line2D | Patch]) -> None:
     """Put one legend for all panels over the figure, in as many columns as fit; the figure grows by its rows."""
     if not handles:

@@ -13,7 +13,9 @@ from depthscope.figures.block_boundaries import SHOWS, BoundaryOptions, block_bo
 from depthscope.figures.depth_attention import DepthAttentionOptions, depth_attention_data
 from depthscope.figures.depth_map import MapOptions, depth_map_data
 from depthscope.figures.depth_profile import NO_STEP, ProfileOptions, depth_profile_data, profile_panels
+from depthscope.figures.effects import EffectsOptions, effects_data
 from depthscope.figures.labelled import Labelled
+from depthscope.figures.lens import LENS_SHOWS, LensOptions, lens_data
 from depthscope.figures.limits import RANGES, Range
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
@@ -60,6 +62,8 @@ _DATA: Mapping[str, Callable[[Sequence[ReadableRun], Any], Labelled]] = {
     "depth-attention": depth_attention_data,
     "block-boundaries": block_boundaries_data,
     "skip-paths": skip_paths_data,
+    "effects": effects_data,
+    "lens": lens_data,
     "mixing": mixing_data,
     "outer-state": outer_state_data,
 }
@@ -85,6 +89,12 @@ def _boundary_parts(given: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
     """All four panels, unless one is asked for."""
     shows = [given["show"]] if "show" in given else SHOWS
     return {show: ("block-boundaries", BoundaryOptions(**{**given, "show": show})) for show in shows}
+
+
+def _lens_parts(given: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+    """All lenses but the loss, which goes as the KL does, unless one is asked for."""
+    shows = [given["show"]] if "show" in given else [show for show in LENS_SHOWS if show != "loss"]
+    return {show: ("lens", LensOptions(**{**given, "show": show})) for show in shows}
 
 
 def _one(figure: str, options: type[Any]) -> Callable[[Mapping[str, Any]], Mapping[str, tuple[str, Any]]]:
@@ -123,6 +133,18 @@ PAPER_FIGURES: Mapping[str, PaperFigure] = MappingProxyType(
             options=SkipPathOptions,
             parts=_one("skip-paths", SkipPathOptions),
             renderer="skip_paths_paper:skip_paths_paper",
+        ),
+        "effects": PaperFigure(
+            shows="what cutting each source does to the loss, against its weight and as a map",
+            options=EffectsOptions,
+            parts=_one("effects", EffectsOptions),
+            renderer="effects_paper:effects_paper",
+        ),
+        "lens": PaperFigure(
+            shows="logit lens, block influence, direct logit attribution and CKA over depth",
+            options=LensOptions,
+            parts=_lens_parts,
+            renderer="lens_paper:lens_paper",
         ),
         "mixing": PaperFigure(
             shows="what every read is made of, by origin, one signed map a run",

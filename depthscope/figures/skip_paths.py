@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from depthscope.analysis import SkipPath, list_skip_paths
 from depthscope.figures.depth_attention import source_axis
+from depthscope.figures.effects import Cut, measured_beside, sweep_words
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import recorded_steps, row_for
@@ -44,6 +46,9 @@ class SkipPathOptions:
     least_distance: int = 2
     """Sources nearer than this are left out; 1 is the newest that a target can read."""
 
+    cut: Cut = "any"
+    """Whose effects stand beside the paths: what takes the place of a source that is cut."""
+
     def __post_init__(self) -> None:
         require_within("top", self.top, 1)
         require_within("least_weight", self.least_weight, 0, 1)
@@ -57,8 +62,10 @@ def skip_paths_data(runs: Sequence[ReadableRun], options: SkipPathOptions) -> La
     ``source_name``, ``source_layer`` (where the source lies on the depth axis: 0 the embedding, a block at its
     last sublayer), ``distance`` in units of ``distance_unit`` (block, sublayer), ``n_sources``, ``contribution``, ``times_uniform``, ``weight_only``, ``above``,
     ``first_step``, ``cadence``, ``records`` (of the mean), ``shared_by`` (runs among those given that have the same path, itself counted)
-    and ``comparable`` (runs with the same sources). Attributes: ``layers``, ``found`` (before `top` and the
-    other options), ``residual_block``, ``layer_kind`` (one entry a sublayer), ``step`` (of the newest record).
+    and ``comparable`` (runs with the same sources); where a run has a sweep also ``effect`` and ``effect_interval``,
+    the loss change when the path is cut, NaN where it is not measured. Attributes: ``layers``, ``found`` (before `top` and the
+    other options), ``residual_block``, ``layer_kind`` (one entry a sublayer), ``step`` (of the newest record), ``measured`` (what the effects are of, empty without) and
+    ``sweep_step``.
     """
     found: dict[str, list[SkipPath]] = {}
 
@@ -99,6 +106,7 @@ def _labelled(
     ][: options.top]
     alike = [other for other in drawn if other.layout.sources == layout.sources]
     pairs = [{(path.target, path.source) for path in found[other.id]} for other in alike]
+    effects, measured, sweep_step = _effects(run, kept, options)
     shared = [sum((path.target, path.source) in other for other in pairs) for path in kept]
     return xr.DataArray(
         np.array([path.weight for path in kept], dtype=np.float64),
@@ -116,6 +124,7 @@ def _labelled(
             "distance_unit": ("path", np.array([source_axis(layout)] * len(kept), dtype=np.str_)),
             "shared_by": ("path", np.array(shared, dtype=np.int64)),
             "comparable": len(alike),
+            **effects,
         },
         name="depth_attention",
         attrs={
@@ -126,7 +135,31 @@ def _labelled(
             "found": len(found[run.id]),
             "residual_block": layout.residual_block,
             "layer_kind": layout.layer_kinds,
+            "measured": measured,
+            "sweep_step": sweep_step,
         },
+    )
+
+
+def _effects(
+    run: ReadableRun, paths: Sequence[SkipPath], options: SkipPathOptions
+) -> tuple[dict[str, tuple[str, Any]], str, int | None]:
+    """Return the coordinates with the effect of each path, what was measured, in words, and at which step.
+
+    All empty where the run has no sweep, or one of other targets.
+    """
+    found = measured_beside(run, step=options.step, cut=options.cut)
+    if found is None:
+        return {}, "", None
+    place = (
+        np.array([path.target - 1 for path in paths], int),
+        np.array([path.source for path in paths], int),
+    )
+    effects = {"effect": found.values[place], "effect_interval": found["interval"].values[place]}
+    return (
+        {name: ("path", values) for name, values in effects.items()},
+        sweep_words(found),
+        found.attrs["sweep_step"],
     )
 
 

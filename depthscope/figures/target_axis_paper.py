@@ -13,8 +13,13 @@ MOST_DOTS = 40
 """Targets of a map above which the marks of attention and MLP are left out."""
 
 
-def target_ticks(axes: Axes, array: xr.DataArray, sheet: Sheet, labelled: bool) -> None:
-    """Label targets by sublayer, the final read as `output`, with marks for attention and MLP beside the map."""
+def target_ticks(
+    axes: Axes, array: xr.DataArray, sheet: Sheet, labelled: bool, *, beside: float = 0.04
+) -> None:
+    """Label targets by sublayer, the final read as `output`, with marks for attention and MLP beside the map.
+
+    `beside` is how far the marks lie from the map, as a share of its width.
+    """
     targets = np.asarray(array["target"].values)
     kinds = np.asarray(array["target_kind"].values)
     layers = targets[kinds != "output"]
@@ -37,8 +42,10 @@ def target_ticks(axes: Axes, array: xr.DataArray, sheet: Sheet, labelled: bool) 
     grey = sheet["text-secondary"]
     for kind, face in (("attention", grey), ("mlp", sheet["surface"])):
         chosen = np.flatnonzero(kinds == kind)
+        if chosen.size == 0:  # an unclipped line without points would pull the layout to the sheet's corner
+            continue
         axes.plot(
-            np.full(chosen.size, -0.04),
+            np.full(chosen.size, -beside),
             chosen,
             transform=axes.get_yaxis_transform(),
             clip_on=False,

@@ -13,17 +13,20 @@ import xarray as xr
 
 from depthscope.analysis import THE_LINE
 from depthscope.figures import (
+    LENS_VIEWS,
     PAPER_FIGURES,
     Panel,
     ReadableRun,
     drawn_as_map,
     is_signed,
     left_out_words,
+    lens_words,
     quantity_shown,
     recorded_steps,
     runs_words,
 )
 from depthscope.quantities import QUANTITIES
+from depthscope.report.effects_caption import effect_sentence, measured_sentences
 from depthscope.report.latex import escaped, mathematics
 from depthscope.report.mixing_caption import reading_sentences, shares_sentence
 
@@ -41,6 +44,8 @@ _HOW_TO_READ = {
     "block-boundaries": "",
     "skip-paths": "The width of an arc is its weight; numbers are weight (contribution).",
     "mixing": "A row is one read, the last the final one; emb: the embedding, const: the biases of the design.",
+    "lens": "",
+    "effects": "Maps: rows are reads, the last the final one.",
     "outer-state": "",
 }
 
@@ -102,7 +107,12 @@ def sentences(
         out += reading_sentences(panels)
     if name == "block-boundaries":
         out += [THE_LINE, _control(panels)]
-    out += [_runs(drawn), _steps(panels) or _records(panels, drawn), _seeds(drawn)]
+    if name == "effects":
+        out += [WEIGHTS_ONLY, *measured_sentences(panels), _runs(drawn), _seeds(drawn)]
+    elif name == "lens":
+        out += [_measured(panels), _runs(drawn), _seeds(drawn)]
+    else:
+        out += [_runs(drawn), _steps(panels) or _records(panels, drawn), _seeds(drawn)]
     return [sentence for sentence in out if sentence]
 
 
@@ -121,6 +131,8 @@ def letters_of(name: str, panels: Mapping[str, Panel]) -> dict[str, str]:
     """Return the letter that the figure writes on a panel that stands for one quantity."""
     if name == "depth-profile" and len(panels) > 1:
         return dict(zip(panels, "abcdefghijkl", strict=False))
+    if name == "lens" and len(panels) > 1:
+        return dict(zip(panels, "abcdef", strict=False))
     if name == "block-boundaries":
         folded = len(panels["folded"].data.arrays) if "folded" in panels else 0
         if not 2 <= folded + len(panels) - ("folded" in panels) <= 26:
@@ -136,6 +148,10 @@ def _panel(panel: Panel, letter: str) -> str:
     head = f"({letter}) " if letter else ""
     title = data.attributes["title"]
     entry = QUANTITIES.get(quantity_shown(data.attributes["quantity"], "absolute"))
+    if panel.figure == "lens":
+        return f"{head}{LENS_VIEWS[panel.options.show].says}."
+    if panel.figure == "effects":
+        return effect_sentence(panel)
     if panel.figure == "loss" or entry is None:
         return f"{head}{title} in nats per token, at the recorded steps."
     if panel.figure == "block-boundaries" and panel.options.show != "folded":
@@ -216,6 +232,19 @@ def _control(panels: Mapping[str, Panel]) -> str:
         f"Control {', '.join(sorted(controls))}, in grey, has no residual blocks: its writes are summed over the same "
         "sublayers as if uncorrelated, the root of the sum of «rms(f_l)^2»."
     )
+
+
+def _measured(panels: Mapping[str, Panel]) -> str:
+    """Say at which step each run was looked into, and on how many batches."""
+    told = {
+        panel.data.names[run]: lens_words(array)
+        for panel in panels.values()
+        for run, array in panel.data.arrays.items()
+        if "interval" in array.coords or len(panels) == 1
+    }
+    if len(set(told.values())) == 1:
+        return _sentence(next(iter(told.values())))
+    return _sentence("; ".join(f"{name}: {words}" for name, words in told.items()))
 
 
 def _runs(runs: Sequence[ReadableRun]) -> str:

@@ -79,7 +79,9 @@ def export(
     chosen = told_apart(list(runs) if isinstance(runs, Sequence) else [runs])
     panels = paper_panels(name, chosen, **options)
     notes = (
-        [] if name in ("depth-profile", "outer-state", "skip-paths", "block-boundaries") else [_range(scale)]
+        []
+        if name in ("depth-profile", "outer-state", "skip-paths", "block-boundaries", "lens")
+        else [_range(scale)]
     )
     caption = sentences(name, panels, chosen, notes=notes, paper=form != "html")
     title = f"{name}: {', '.join(run.name for run in chosen)}"

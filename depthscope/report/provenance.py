@@ -70,6 +70,9 @@ def _panel(panel: Panel) -> dict[str, Any]:
 
 def _rows(array: xr.DataArray) -> dict[str, Any]:
     """Return which recorded rows an array shows, and whether they are means over several."""
+    if "sweep" in array.attrs:
+        told = {name: array.attrs[name] for name in ("sweep", "mode", "record_step")}
+        return {**told, "steps": [array.attrs["sweep_step"]], "level": "means over batches"}
     if "step_start" in array.coords:
         start, end = array["step_start"].values, array["step_end"].values
         binned = bool((start != end).any())

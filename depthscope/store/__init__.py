@@ -4,7 +4,7 @@ from depthscope.store.cells import CellArray, CellStore
 from depthscope.store.checking import Check, check_run
 from depthscope.store.codec import Codec
 from depthscope.store.creation import holds_rows, refuse_existing_rows, refuse_writers
-from depthscope.store.effects import Sweep, check_same, list_sweeps, open_sweep, sweep_path
+from depthscope.store.effects import Sweep, check_same, list_sweeps, open_sweep, sweep_folder, sweep_path
 from depthscope.store.errors import FORMAT, CorruptRun, NewerFormat, NotARun, RunError, RunLocked, SchemaError
 from depthscope.store.find import find_runs, run_folders
 from depthscope.store.history import Gap, Rewind
@@ -60,5 +60,6 @@ __all__ = [
     "refuse_other_parameters",
     "refuse_writers",
     "run_folders",
+    "sweep_folder",
     "sweep_path",
 ]

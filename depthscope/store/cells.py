@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -124,6 +124,10 @@ class CellStore:
         content = encode_chunk(np.asarray(values, _KINDS[array.dtype]), Codec())
         replace_file(self._file(name, place), content, fsync=False)
 
+    def mark(self) -> tuple[int, ...]:
+        """Return numbers that are others after every finished chunk: when each array's folder changed, 0 for none."""
+        return tuple(_changed(self.path / name) for name in self._arrays)
+
     def get(self, name: str) -> Array:
         """Return a whole array; NaN (0 of integers) where a chunk is not finished. CorruptRun for a damaged one."""
         array = self._arrays[name]
@@ -148,8 +152,8 @@ class CellStore:
             values[where] = chunk[tuple(slice(0, part.stop - part.start) for part in where)]
         return values
 
-    def read(self) -> xr.Dataset:
-        """Return everything, in memory, with the store's attributes."""
+    def read(self, names: Collection[str] | None = None) -> xr.Dataset:
+        """Return the arrays called `names` (None: all) in memory, with all labels and the store's attributes."""
         import xarray as xr
 
         labels = {
@@ -158,7 +162,9 @@ class CellStore:
             if not _is_cells(node)
         }
         data = {
-            name: (array.dims, self.get(name), dict(array.attributes)) for name, array in self._arrays.items()
+            name: (array.dims, self.get(name), dict(array.attributes))
+            for name, array in self._arrays.items()
+            if names is None or name in names
         }
         return xr.Dataset(data, coords=labels, attrs=dict(self.attributes))
 
@@ -185,6 +191,13 @@ def _root(path: Path) -> dict[str, Any]:
     if any(not name.isidentifier() or not isinstance(node, dict) for name, node in nodes.items()):
         raise CorruptRun(path, f"{ROOT} names arrays that no sweep has")
     return root
+
+
+def _changed(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _place(file: str, array: CellArray) -> tuple[int, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,14 +50,19 @@ class Sweep:
         found = self.attributes.get("step")
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
-    def read(self) -> xr.Dataset:
-        """Return all of it, in memory.
+    @property
+    def mode(self) -> str:
+        """What stands in place of what is cut; empty for a sweep that cuts nothing."""
+        return str(self.attributes.get("mode", ""))
 
-        A sweep of effects has beside ``loss_change`` (target, source, batch), in nats a token and positive where the cut
-        hurts, its mean over batches ``effect`` (target, source), the half width ``effect_interval`` of its 95 % t
+    def read(self, names: Collection[str] | None = None) -> xr.Dataset:
+        """Return the arrays called `names` in memory, None for all: those of each token are large.
+
+        Beside ``loss_change`` (target, source, batch), in nats a token and positive where the cut
+        hurts, come its mean over batches ``effect`` (target, source), the half width ``effect_interval`` of its 95 % t
         interval, and ``batches_measured``. CorruptRun when a file is damaged.
         """
-        data = self.cells.read()
+        data = self.cells.read(names)
         if CHANGE not in data:
             return data
         change: npt.NDArray[np.float64] = data[CHANGE].values
@@ -78,11 +83,16 @@ class Sweep:
         )
 
 
+def sweep_folder(run: Path) -> Path:
+    """Return where a run keeps its sweeps."""
+    return run / FOLDER
+
+
 def sweep_path(run: Path, name: str) -> Path:
     """Return where a run keeps the sweep of a name; ValueError for a name that is no plain file name."""
     if not name or name.startswith(".") or not all(each.isalnum() or each in "-_.=+" for each in name):
         raise ValueError(f"a sweep is called {name!r}; expected letters, digits and -_.=+")
-    return run / FOLDER / f"{name}{SUFFIX}"
+    return sweep_folder(run) / f"{name}{SUFFIX}"
 
 
 def open_sweep(path: Path) -> Sweep:
@@ -93,7 +103,7 @@ def open_sweep(path: Path) -> Sweep:
 def list_sweeps(run: Path) -> list[Sweep]:
     """Return the sweeps of the run in the folder `run`, by step and then name; one that cannot be read is logged."""
     found = []
-    for path in sorted((run / FOLDER).glob(f"*{SUFFIX}")):
+    for path in sorted(sweep_folder(run).glob(f"*{SUFFIX}")):
         if path.is_symlink():
             logger.warning("%s is a link; a sweep is a folder", path)
             continue

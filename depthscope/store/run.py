@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from depthscope.quantities import DepthLayout
 from depthscope.store import reading
+from depthscope.store.effects import Sweep, list_sweeps
 from depthscope.store.follow import BadSelection, Follower
 from depthscope.store.history import Gap, Rewind
 from depthscope.store.lock import Status
@@ -118,6 +119,10 @@ class Run:
             )
             for index, (name, kind, transformer, residual) in enumerate(entries, start=1)
         )
+
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """The sweeps of interventions beside the run that can be read, by step and then name."""
+        return tuple(list_sweeps(self.path))
 
     @property
     def status(self) -> Status:

@@ -2,57 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from depthscope.analysis import effects_over_steps, path_effects, rank_correlation, widest_paths
+from depthscope.analysis import (
+    chosen_sweep,
+    disagreements,
+    effect_map,
+    effects_over_steps,
+    path_effects,
+    rank_correlation,
+    widest_paths,
+)
 from depthscope.quantities import DepthLayout
-from depthscope.store import CellArray, CellStore, Coordinate, Run, Sweep, list_sweeps, sweep_path
+from depthscope.store import CellStore, Run, Sweep, list_sweeps, sweep_path
+from tests.analysis.sweeps import write_sweep
 from tests.analysis.synthetic_runs import WriteRun, block_layout, uniform_attention
 
 LAYOUT = block_layout(8, 4)
-
-
-def write_sweep(
-    run: Path,
-    name: str,
-    step: int | None,
-    change: np.ndarray,
-    *,
-    mode: str = "zero",
-    layout: DepthLayout = LAYOUT,
-) -> None:
-    """Write loss changes [target, source, batch], NaN where there is no pair."""
-    rows, columns, batches = change.shape
-    store = CellStore.create(
-        sweep_path(run, name),
-        (
-            CellArray(
-                name="loss_change",
-                dims=("target", "source", "batch"),
-                shape=change.shape,
-                chunk=(1, columns, 1),
-            ),
-            CellArray(
-                name="exists",
-                dims=("target", "source"),
-                shape=(rows, columns),
-                chunk=(rows, columns),
-                dtype="i8",
-            ),
-        ),
-        coordinates=(
-            Coordinate(name="target", dim="target", values=range(1, rows + 1)),
-            Coordinate(name="target_name", dim="target", values=layout.target_names),
-            Coordinate(name="source_name", dim="source", values=layout.source_names),
-        ),
-        attributes={"kind": "sources", "mode": mode, "step": step},
-    )
-    store.put("exists", (0, 0), np.isfinite(change[..., 0]).astype(np.int64))
-    for row, _, batch in {(row, 0, batch) for row in range(rows) for batch in range(batches)}:
-        store.put("loss_change", (row, 0, batch), change[row : row + 1, :, batch : batch + 1])
 
 
 def changes(scale: float) -> np.ndarray:
@@ -81,7 +48,7 @@ def only(run: Run) -> Sweep:
 
 
 def test_an_effect_stands_beside_the_weight_of_its_step(run: Run) -> None:
-    write_sweep(run.path, "a", 19, changes(0.5))
+    write_sweep(run.path, "a", 19, changes(0.5), layout=LAYOUT)
     found = {(each.target, each.source): each for each in path_effects(run, only(run))}
     assert len(found) == np.isfinite(uniform_attention(LAYOUT)).sum()
     last = found[9, 0]
@@ -107,7 +74,7 @@ def test_without_a_record_or_with_other_targets_there_is_no_weight(run: Run) -> 
 
 
 def test_the_widest_paths_are_far_and_sorted_by_weight(run: Run) -> None:
-    write_sweep(run.path, "a", 20, changes(0.5))
+    write_sweep(run.path, "a", 20, changes(0.5), layout=LAYOUT)
     effects = path_effects(run, only(run))
     first, second, *rest = widest_paths(effects, 5)
     assert (first.target, first.source, round(first.weight, 2)) == (9, 0, 0.7)
@@ -118,10 +85,10 @@ def test_the_widest_paths_are_far_and_sorted_by_weight(run: Run) -> None:
 
 
 def test_effects_of_several_checkpoints_become_an_array_over_steps(run: Run) -> None:
-    write_sweep(run.path, "b", 20, changes(2.0))
-    write_sweep(run.path, "a", 10, changes(1.0))
-    write_sweep(run.path, "c", 30, changes(5.0), mode="mean")
-    write_sweep(run.path, "d", None, changes(7.0))
+    write_sweep(run.path, "b", 20, changes(2.0), layout=LAYOUT)
+    write_sweep(run.path, "a", 10, changes(1.0), layout=LAYOUT)
+    write_sweep(run.path, "c", 30, changes(5.0), mode="mean", layout=LAYOUT)
+    write_sweep(run.path, "d", None, changes(7.0), layout=LAYOUT)
     over = effects_over_steps(list_sweeps(run.path), mode="zero")
     assert over["step"].values.tolist() == [10, 20]
     np.testing.assert_allclose(over["effect"].sel(step=20).values[8], [4, 8, 12])
@@ -151,3 +118,48 @@ def test_ties_have_their_mean_rank() -> None:
     # Ranks 1, 2.5, 2.5, 4 and 1, 2, 3, 4: correlation 4.5 / sqrt(4.5 * 5).
     found = rank_correlation(np.array([1.0, 2.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0]))
     assert found == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
+
+
+def test_the_sweep_of_a_step_is_the_newest_at_or_before_it(run: Run) -> None:
+    for name, step, mode in (
+        ("b", 20, "zero"),
+        ("a", 10, "mean"),
+        ("z", 10, "renormalise"),
+        ("k", None, "zero"),
+    ):
+        write_sweep(run.path, name, step, changes(1.0), layout=LAYOUT, mode=mode)
+
+    def chosen(step: int | None, mode: str | None = None) -> str:
+        found = chosen_sweep(run.sweeps(), step=step, mode=mode)
+        return "" if found is None else found.name
+
+    assert [chosen(None), chosen(25), chosen(20), chosen(19)] == ["b", "b", "b", "z"]
+    assert chosen(5) == "z", "none is at or before it: the first after it"
+    assert chosen(19, "mean") == "a"
+    assert chosen(19, "zero") == "b"
+    assert chosen(19, "resample") == ""
+
+
+def test_only_a_pair_that_is_wide_and_free_or_narrow_and_costly_disagrees() -> None:
+    """Of 20 pairs the widest two and the costliest two count; the cut of the widest costs less than its interval."""
+    width = np.arange(20.0)
+    effect, interval = np.arange(20.0) / 10 + 1, np.full(20, 0.5)
+    effect[[3, 12]] = 9.0, 8.0
+    effect[19] = 0.4
+    free, costly = disagreements(width, effect, interval)
+    assert np.flatnonzero(free).tolist() == [19]
+    assert np.flatnonzero(costly).tolist() == [3], "the other costly one is wider than half of all"
+    interval[3] = 9.5
+    assert not disagreements(width, effect, interval)[1].any(), "its interval holds 0"
+    interval[19] = np.nan
+    assert not disagreements(width, effect, interval)[0].any(), "one batch has no interval"
+    assert not disagreements(width[:9], effect[:9], interval[:9])[1].any(), "a tenth of nine is none"
+
+
+def test_a_map_holds_what_each_target_can_read_and_at_which_distance(run: Run) -> None:
+    write_sweep(run.path, "a", 19, changes(0.5), layout=LAYOUT)
+    data = effect_map(run, only(run))
+    assert data["n_sources"].values.tolist() == [1, 2, 2, 2, 2, 3, 3, 3, 3]
+    assert data["distance"].values[8].tolist() == [3, 2, 1]
+    assert data["distance"].values[0].tolist() == [1, 0, 0]
+    assert data.attrs["record_step"] == 10

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from depthscope.store import open_run
+from tests.analysis.sweeps import write_sweep
 from tests.app.conftest import Serve
 from tests.app.page import AppPage
-from tests.figures.mixing_runs import contribution, record_mixing, weight
+from tests.figures.mixing_runs import contribution, mixing_outline, record_mixing, weight
 from tests.figures.runs import record
 
 pytestmark = pytest.mark.browser
@@ -198,3 +199,53 @@ def test_the_value_of_a_cell_is_that_of_the_step_though_its_series_is_binned(
     page.open(f"{place}attention?step=300&cell={run}:6:0")
     assert len(page.drawn("cell-weight", "long")) < 1800, "points are means of several records"
     assert page.page.locator("#key-cell-weight").inner_text() == f"{weight(300, 6)[0]:.2f}"
+
+
+def test_effects_are_a_map_of_their_own_beside_weight_and_contribution(
+    page: AppPage, tmp_path: Path, serve_session: Serve
+) -> None:
+    record_mixing(tmp_path / "cut")
+    record_mixing(tmp_path / "uncut")
+    layout = mixing_outline(8)
+    change = np.full((9, 9, 2), np.nan)
+    for target, columns in enumerate(layout.sources):
+        for source in columns if len(columns) > 1 else ():
+            change[target, source] = (target - source) / 100
+    write_sweep(tmp_path / "cut", "a", 200, change, layout=layout)
+    place = serve_session(tmp_path)
+    page.open(f"{place}attention?step=200")
+    effect = page.drawn("attention-1", "cut", "effect")
+    np.testing.assert_allclose(effect, change.mean(axis=-1), rtol=1e-6)
+    middle = page.page.evaluate(
+        "() => { const { cmin, cmax } = document.querySelector('#graph-attention-1 .js-plotly-plot')._fullLayout.coloraxis3; return cmin + cmax; }"
+    )
+    assert middle == 0
+    said = page.page.locator("#key-attention-1").inner_text().splitlines()
+    assert {"effect, nats a token", "not measured", "unreachable"} <= set(said)
+    assert (
+        "; effect: zero, step 200, 2 batches" in page.page.locator("#note-attention-1").text_content()  # type: ignore[operator]
+    )
+    note = page.page.locator(".body-attention .key-row .note.stays").bounding_box()
+    assert note is not None
+    assert note["x"] + note["width"] <= 1440, "the line about weights stays in sight"
+    spot = page.page.evaluate(
+        """() => {
+          const gd = document.querySelector("#graph-attention-1 .js-plotly-plot");
+          const box = gd.getBoundingClientRect();
+          const { xaxis5, yaxis } = gd._fullLayout;
+          return [box.left + xaxis5._offset + xaxis5.d2p(2), box.top + yaxis._offset + yaxis.d2p(5)];
+        }"""
+    )
+    page.page.mouse.move(*spot)
+    page.until("() => !document.getElementById('tooltip').hidden")
+    told = page.page.locator("#tooltip").inner_text().splitlines()
+    assert told[0] == "0.0300 ± 0.00 cut, nats a token"
+    assert told[1:] == ["6 MLP without sublayer 2, loss change when cut", "zero, step 200, 2 batches"]
+    page.page.mouse.click(*spot)
+    page.settle()
+    assert page.page.locator("#note-cell-weight").inner_text() == "6 MLP, sublayer 2"
+    assert page.page.locator("#overlay-attention-1 .cell-mark").count() == 3
+    page.open(f"{place}attention?step=300")
+    assert page.page.locator("#warning-attention-1").text_content() == (
+        "measured at step 200, the page stands at 300"
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from dash import Dash
 
@@ -11,6 +13,8 @@ from benchmarks.dashboard import MOST_BYTES, MOST_COLUMNS, columns_of
 from benchmarks.synthetic import write_run
 from depthscope.app import create_app
 from depthscope.app.pages import PAGES
+from depthscope.store import open_run
+from tests.analysis.sweeps import write_lens, write_sweep
 
 HOST = {"Host": "127.0.0.1"}
 PANELS = [(page.name, panel) for page in PAGES for panel in page.panels]
@@ -54,7 +58,20 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Dash:
     folder = tmp_path_factory.mktemp("runs")
     write_run(folder / "deep", layers=128, block=8, steps=1600, every_slow=4)
     write_run(folder / "shallow", layers=12, block=4, steps=1600, every_slow=1)
+    for name in ("deep", "shallow"):
+        cut(folder / name)
     return create_app(folder)
+
+
+def cut(path: Path) -> None:
+    """Give a run a sweep of effects and a lens, each of four batches."""
+    layout = open_run(path).layout
+    change = np.full((len(layout.sources), len(layout.source_names), 4), np.nan)
+    for target, columns in enumerate(layout.sources):
+        for source in columns:
+            change[target, source] = np.sin(target + 3 * source + np.arange(4) / 10)
+    write_sweep(path, "sources", 1500, change, layout=layout)
+    write_lens(path, "lens", 1500, layout, batches=4)
 
 
 @pytest.mark.parametrize(("page", "panel"), PANELS + [("depth", name) for name in SHARED])

@@ -28,7 +28,8 @@ from depthscope.figures import (
 from depthscope.figures.attention_marks import block_gaps, boxes_of, hatched
 from depthscope.figures.typed import untyped
 from depthscope.store import Run, open_run
-from tests.figures.mixing_runs import contribution, record_mixing, weight
+from tests.analysis.sweeps import write_sweep
+from tests.figures.mixing_runs import contribution, mixing_outline, record_mixing, weight
 from tests.figures.runs import record
 
 
@@ -283,7 +284,35 @@ def test_each_run_of_a_figure_has_its_targets_beside_its_own_maps(
     for name, axis in drawn["layout"].items():
         if name[1:5] == "axis" and f"{name[0]}{name[5:]}" in used:
             assert axis["anchor"] == "free" or axis["anchor"] in used, "plotly drops an axis without traces"
-    rows = [drawn["layout"][name] for name in ("yaxis", "yaxis3")]
-    maps = [drawn["layout"][name] for name in ("xaxis", "xaxis5")]
+    rows = [drawn["layout"][name] for name in ("yaxis", "yaxis4")]
+    maps = [drawn["layout"][name] for name in ("xaxis", "xaxis6")]
     for labels, weights in zip(rows, maps, strict=True):
         assert 0 <= weights["domain"][0] - labels["position"] < 0.03
+
+
+def test_effects_stand_beside_the_maps_of_the_run_that_has_a_sweep(tmp_path: Path) -> None:
+    run = open_run(record_mixing(tmp_path / "blocks", block=4))
+    layout = mixing_outline(8, 4)
+    change = np.full((9, 3, 2), np.nan)
+    for target, columns in enumerate(layout.sources):
+        change[target, list(columns)] = target + 1
+    change[5] = np.nan
+    assert "effect" not in depth_attention_data([run], DepthAttentionOptions()).arrays[run.id].coords
+    write_sweep(run.path, "a", 250, change, layout=layout)
+    array = depth_attention_data([run], DepthAttentionOptions(step=300, targets="mlp")).arrays[run.id]
+    assert array["target"].values.tolist() == [2, 4, 6, 8]
+    np.testing.assert_array_equal(array["effect"].values[:, 0], [2, 4, np.nan, 8])
+    assert (array.attrs["measured"], array.attrs["sweep_step"]) == ("zero, step 250, 2 batches", 250)
+    data = depth_attention_data([run], DepthAttentionOptions(step=300))
+    drawn = untyped(depth_attention_plotly(data, look=Look(host="page"))["data"])
+    roles = [trace["meta"]["role"] for trace in drawn]
+    assert [role for role in roles if roles.count(role) == 1 and "effect" in role] == [
+        "effect",
+        "mean-effect",
+    ]
+    (means,) = (trace for trace in drawn if trace["meta"]["role"] == "mean-effect")
+    # Block 2 is read by targets 6 to 9; the sixth is not measured.
+    assert means["y"][2] == pytest.approx((7 + 8 + 9) / 3)
+    (unmeasured,) = (trace for trace in drawn if trace["meta"]["role"] == "unmeasured")
+    assert set(unmeasured["y"]) - {None} == {4.5, 5.5}, "row 6 alone, three cells of it"
+    assert sum(entry is None for entry in unmeasured["y"]) == 2

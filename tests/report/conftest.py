@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from depthscope.store import ArraySpec, Coordinate, Run, RunWriter, StreamSpec, open_run
-from tests.figures.mixing_runs import record_mixing
+from tests.analysis.sweeps import write_lens, write_sweep
+from tests.figures.mixing_runs import mixing_outline, record_mixing
 from tests.figures.origin_runs import record_origins
 from tests.figures.runs import LAYER_ARRAYS, outline, record, rows
 
@@ -66,9 +67,21 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     record(folder / "prenorm", arrays=(*LAYER_ARRAYS, "read_rms"), config={"seed": 1}, changes=_reads())
     record(folder / "block", block=2, scale=1.5, arrays=(*LAYER_ARRAYS, "read_rms"), changes=_reads())
     record_mixing(folder / "attention", block=2)
+    _cut(folder / "attention")
     record_wide(folder / "wide")
     record_origins(folder / "apart", design="hires", block=4)
     return folder
+
+
+def _cut(run: Path) -> None:
+    """Write a sweep of two batches: a hundredth of target less source in nats, a tenth more in the second."""
+    layout = mixing_outline(8, 2)
+    change = np.full((9, 5, 2), np.nan)
+    for target, columns in enumerate(layout.sources):
+        for source in columns if len(columns) > 1 else ():
+            change[target, source] = (target + 1 - source) / 100 * np.array([1.0, 1.1])
+    write_lens(run, "lens-200", 200, layout)
+    write_sweep(run, "sources-200", 200, change, layout=layout, mode="renormalise", note="They agree.")
 
 
 def _reads() -> dict[int, dict[str, np.ndarray]]:

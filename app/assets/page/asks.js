@@ -61,8 +61,8 @@
   // Zoom: plotly forgets it when the figure's own range moves, and with live data it does. So the page keeps
   // it, sends it with every ask while the subject stays, and gives it up on a double click.
   const zooms = {};        // panel -> {subject, axes}
-  const subject = ({ runs, metric, mode, scale, targets, cell, share, mixing, entry, shown: run }) =>
-    JSON.stringify([runs, metric, mode, scale, targets, cell, share, mixing, entry, run]);
+  const subject = ({ runs, metric, mode, scale, targets, cell, share, mixing, entry, against, cut, shown: run }) =>
+    JSON.stringify([runs, metric, mode, scale, targets, cell, share, mixing, entry, against, cut, run]);
 
   const zoomOf = (panel, question) => (zooms[panel]?.subject === subject(question) ? zooms[panel].axes : {});
 

@@ -8,11 +8,11 @@
 
   ds.saveExport = () => {
     const view = ds.resolve();
-    const { base, focus, metric, mode, scale, range, align, targets, weights, pins, top, threshold, distance, form, width } = view;
+    const { base, focus, metric, mode, scale, range, align, targets, weights, pins, top, threshold, distance, against, cut, exported, form, width } = view;
     const chosen = view.page === "attention" && view.able.some((run) => run.id === view.only) ? [view.only] : view.able.map((run) => run.id);
     window.dash_clientside.set_props("ask-export", { data: {
       page: view.page, runs: chosen, step: view.following ? null : view.shownStep, base, focus, metric, mode, scale, range,
-      align, targets, weights, pins, top, threshold, distance, form, width, count: (count += 1),
+      align, targets, weights, pins, top, threshold, distance, against, cut, exported, form, width, count: (count += 1),
     } });
     document.getElementById("export").close();
   };

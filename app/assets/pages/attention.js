@@ -25,7 +25,7 @@
       const runs = (view.able.length ? maps : view.runs).map((run) => run.id);
       const step = view.following ? null : view.shownStep;
       const asked = {
-        ...common, runs, step, base: view.base, align: view.align, targets: view.targets, weights: view.weights,
+        ...common, runs, step, base: view.base, align: view.align, targets: view.targets, weights: view.weights, cut: view.cut,
         pins: view.weights === "difference" ? view.pins : [],
       };
       const cell = chosenCell(view);
@@ -66,7 +66,7 @@
     ds.paint(panel, selected);
     ds.onClick(panel, (point) => {
       const { run, role } = point.data.meta || {};
-      if (role !== "weight" && role !== "contribution") return;
+      if (!["weight", "contribution", "effect"].includes(role)) return;
       const map = ds.drawn(panel).layout.meta.maps[run];
       ds.change({ cell: `${run}:${map.targets[point.y]}:${point.x}`, focus: run });
     });
@@ -84,12 +84,18 @@
     const when = `step ${ds.count(map.step)}`;
     if (role === "entropy") return [ds.threeDigits(point.x), ds.nameOf(run), `entropy of ${map.target_names[point.y]}, 1 is uniform`, when];
     if (role.startsWith("mass")) return [ds.threeDigits(point.y), ds.nameOf(run), `mean ${role.slice(5)} of ${map.source_names[point.x]}`, when];
+    const [target, source] = [map.target_names[point.y], map.source_names[point.x]];
+    if (role === "mean-effect") return [ds.threeDigits(point.y), `${ds.nameOf(run)}, nats a token`, `mean effect of cutting ${source}`, map.measured];
+    if (role === "effect") {
+      const half = Number.isFinite(point.customdata) ? ` ± ${ds.threeDigits(point.customdata)}` : "";
+      return [`${ds.threeDigits(point.z)}${half}`, `${ds.nameOf(run)}, nats a token`, `${target} without ${source}, loss change when cut`, map.measured];
+    }
     const sources = map.n_sources[point.y];
     const part = map.partial[point.y] === point.x ? " (partial)" : "";
     const uniform = role === "weight" ? `, uniform ${ds.threeDigits(1 / sources)}` : "";
     return [
       ds.threeDigits(point.z), ds.nameOf(run),
-      `${map.target_names[point.y]} reads ${map.source_names[point.x]}${part}, ${role}${uniform}`, when,
+      `${target} reads ${source}${part}, ${role}${uniform}`, when,
     ];
   });
   ds.onHover("series", (point, meta) => {

@@ -1,4 +1,4 @@
-/* Skip paths: arcs of two runs, a table of all. */
+/* Skip paths: arcs of two runs, effects against weights, a table of all. */
 (() => {
   const ds = (window.depthscope = window.depthscope || {});
   const { make, px } = ds;
@@ -10,9 +10,10 @@
       const ordered = [view.base, view.focus].filter((id, i, all) => runs.includes(id) && all.indexOf(id) === i);
       const asked = {
         ...common, runs, ordered, step: view.following ? null : view.shownStep,
-        top: view.top, threshold: view.threshold, distance: view.distance,
+        top: view.top, threshold: view.threshold, distance: view.distance, cut: view.cut,
       };
-      return { arcs: asked, paths: asked };
+      const { top, threshold, ...rest } = asked;
+      return { arcs: asked, effects: { ...rest, against: view.against, scale: view.scale }, paths: asked };
     },
   });
 
@@ -37,6 +38,36 @@
       `${entry.target_name} reads ${entry.source_name}, distance ${entry.distance} ${entry.distance_unit}s, ${share}, ${ds.threeDigits(entry.times_uniform)} times uniform`,
       `mean of ${mean}, to step ${ds.count(meta.steps[run])}`,
     ];
+  });
+  /** Over the scatter: how each run's effects go with its weights and contributions, and what holds by construction. */
+  const said = (gd) => [
+    ...gd.layout.meta.lines.map(({ slot, text }) => [make("span", { class: "end-dash", style: { background: ds.colour(slot) } }), text]),
+    ...gd.layout.meta.captions.map((text) => [text]),
+  ].map((parts, i) => make("span", { class: "effect-line", style: { left: px(gd._fullLayout._size.l), top: px(4 + 16 * i) } }, ...parts));
+  ds.paint("effects", said, { onState: false });
+
+  const SAID = { plain: "", free: ": wide, costs nothing", costly: ": narrow, costs much" };
+  const orNone = (value) => (value === null ? "not recorded" : ds.threeDigits(value));
+  ds.onHover("effects", (point, meta) => {
+    const { run, role } = point.data.meta || {};
+    const entry = meta.runs[run];
+    if (!entry) return null;
+    const i = point.customdata;
+    const half = entry.interval[i] === null ? "" : ` ± ${ds.threeDigits(entry.interval[i])}`;
+    const when = entry.step === null ? "" : `, step ${ds.count(entry.step)}`;
+    const far = `${entry.distance[i]} ${entry.unit}${entry.distance[i] === 1 ? "" : "s"}`;
+    return [
+      `${ds.threeDigits(entry.effect[i])}${half}`, `${ds.nameOf(run)}, nats a token${SAID[role]}`,
+      `${entry.target_names[entry.rows[i]]} without ${entry.source_names[entry.columns[i]]}, distance ${far}`,
+      `weight ${orNone(entry.weight[i])}, contribution ${orNone(entry.contribution[i])}; ${entry.mode}${when}`,
+    ];
+  });
+  ds.onClick("effects", (point) => {
+    const { run } = point.data.meta || {};
+    const entry = ds.drawn("effects").layout.meta.runs[run];
+    if (!entry) return;
+    const i = point.customdata;
+    ds.goToPage("attention", { cell: `${run}:${entry.targets[entry.rows[i]]}:${entry.columns[i]}`, focus: run, only: "all" });
   });
   ds.onClick("arcs", (point) => {
     const { run, path } = point.data.meta || {};
