@@ -332,7 +332,7 @@ class Session:
     def positions_of(self, generations: Sequence[Generation]) -> int | Tensor | None:
         """Return the positions that count in these forwards; None where a mask is over none of what passed."""
         masked = [each for each in generations if each.mask is not None]
-        unseen = [each for each in masked if not any(isinstance(count, Tensor) for count in each.tokens)]
+        unseen = [each for each in masked if not each.counts]
         if self.observer.arming.misfit or (unseen and self.observer.misfits):
             return None
         return sum((each.positions for each in generations), start=0)
