@@ -22,6 +22,7 @@ from depthscope.figures import (
     Labelled,
     LensOptions,
     LensShow,
+    LensTokensOptions,
     LossOptions,
     MapOptions,
     MixingSeriesOptions,
@@ -38,6 +39,7 @@ from depthscope.figures import (
     depth_profile_data,
     effects_data,
     lens_data,
+    lens_tokens_data,
     loss_data,
     mixing_data,
     mixing_row_data,
@@ -177,6 +179,11 @@ def _lens(ask: Ask, runs: Sequence[CachedRun], *, show: LensShow) -> Panel:
     return _panel("lens", lens_data, runs, LensOptions(show=show, step=ask.step))
 
 
+def _lens_tokens(ask: Ask, runs: Sequence[CachedRun]) -> Panel:
+    options = LensTokensOptions(step=ask.step)
+    return _panel("lens-tokens", lens_tokens_data, _shown(ask, runs), options)
+
+
 _SHOWS: tuple[Show, ...] = ("folded", "sums", "reset", "read")
 _NUMBERS: Mapping[str, Numbers] = {
     "profile": _profile,
@@ -197,4 +204,5 @@ _NUMBERS: Mapping[str, Numbers] = {
     "outer-balance": _outer_state,
     "outer-gates": _outer_state,
     **{f"lens-{show}": partial(_lens, show=show) for show in LENS_SHOWS},
+    "lens-tokens": _lens_tokens,
 }

@@ -167,6 +167,7 @@ class Registry:
             "version": "",
             "sources": 0,
             "layers": 0,
+            "measured": {},
             "lacks": {},
             "problem": entry.problem or None,
         }
@@ -183,6 +184,7 @@ class Registry:
                 "version": run.version_mark(),
                 "sources": len(run.layout.source_names),
                 "layers": run.layout.layers,
+                "measured": measured_steps(run),
                 "lacks": {page: why for page, lacks in self._lacks.items() if (why := lacks(run))},
             }
         except (RunError, OSError) as error:
@@ -199,6 +201,15 @@ class Registry:
         except (RunError, OSError, KeyError):
             return 0.0
         return seen[1]
+
+
+def measured_steps(run: CachedRun) -> dict[str, list[int]]:
+    """Return, by kind of sweep, the steps that a run was measured at: between them what is shown of it stands still."""
+    found: dict[str, set[int]] = {}
+    for sweep in run.sweeps():
+        if sweep.step is not None:
+            found.setdefault(sweep.kind, set()).add(sweep.step)
+    return {kind: sorted(steps) for kind, steps in found.items()}
 
 
 def kind_of(config: Mapping[str, Any], design: str) -> str:

@@ -102,6 +102,21 @@
     };
   };
 
+  /** The step that stands for the one shown where sweeps of a kind are asked for: which sweep a run shows changes only
+      at the steps that some run was measured at. */
+  ds.measuredStep = (view, kind) => {
+    if (view.following) return null;
+    const before = view.runs.flatMap((run) => run.measured?.[kind] ?? []).filter((step) => step <= view.shownStep);
+    return Math.max(0, ...before);
+  };
+
+  /** In words, where something was measured at another step than the page stands at; nothing where it was not. */
+  ds.measuredElsewhere = (view, steps) => {
+    const other = [...new Set(steps.filter((step) => step !== null && step !== view.shownStep))].sort((a, b) => a - b);
+    if (view.following || !other.length) return "";
+    return `measured at step${other.length > 1 ? "s" : ""} ${other.map(ds.count).join(", ")}, the page stands at ${ds.count(view.shownStep)}`;
+  };
+
   // Theme: the system's until the reader chooses; the choice is a reader's, so it is not in the address.
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const stored = () => { try { return window.localStorage.getItem("depthscope-theme"); } catch { return null; } };

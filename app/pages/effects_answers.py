@@ -60,7 +60,7 @@ def effects_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]
     return Answer(
         title=title,
         figure=figure,
-        warning="; ".join(filter(None, (measured_elsewhere(shown, ask.step), lacking))),
+        warning=lacking,
         definition="\n\n".join(
             (
                 EFFECT_DEFINITION,

@@ -10,7 +10,7 @@ from dash import html
 from depthscope.analysis import LENS
 from depthscope.app.export import PageFigure
 from depthscope.app.page import Page, Panel
-from depthscope.app.pages.lens_answers import lens_answer
+from depthscope.app.pages.lens_answers import lens_answer, tokens_answer
 from depthscope.app.panel import panel
 from depthscope.app.reading import CachedRun
 from depthscope.figures import LENS_VIEWS, LensShow
@@ -35,7 +35,7 @@ def body() -> html.Div:
     return html.Div(
         id="lens-panels",
         className="panels lens-panels",
-        children=[panel(f"lens-{show}") for show in SHOWN],
+        children=[*(panel(f"lens-{show}") for show in SHOWN), panel("lens-tokens")],
     )
 
 
@@ -47,7 +47,10 @@ LENS_PAGE = Page(
     lacks=lacks_lens,
     figure=PageFigure(name="lens", options=lambda ask, runs: {"step": ask.step}),
     panels={
-        f"lens-{show}": Panel(title=LENS_VIEWS[show].title, answer=partial(lens_answer, show=show))
-        for show in SHOWN
+        **{
+            f"lens-{show}": Panel(title=LENS_VIEWS[show].title, answer=partial(lens_answer, show=show))
+            for show in SHOWN
+        },
+        "lens-tokens": Panel(title="Token by token", answer=tokens_answer),
     },
 )

@@ -11,7 +11,6 @@ from depthscope.app.absent import reasons_by_name
 from depthscope.app.answer import Answer
 from depthscope.app.causal_command import causal_command
 from depthscope.app.key import scale_key
-from depthscope.app.pages.effects_answers import measured_elsewhere
 from depthscope.app.reading import CachedRun
 from depthscope.app.state import Ask
 from depthscope.figures import (
@@ -21,13 +20,17 @@ from depthscope.figures import (
     Labelled,
     LensOptions,
     LensShow,
+    LensTokensOptions,
     Limits,
     Look,
     lens_data,
     lens_plotly,
+    lens_tokens_data,
+    lens_tokens_plotly,
     lens_words,
     shortened,
     theme,
+    token_limits,
 )
 
 _UNITS: Mapping[LensShow, str] = {"attribution": "logit of the right token, by source"}
@@ -50,11 +53,32 @@ def lens_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int], *
         note=", ".join(filter(None, (_unit(data, show), _measured(data), meta.get("note", "")))),
         figure=figure,
         absent=reasons_by_name(data),
-        warning="; ".join(filter(None, (measured_elsewhere(data, ask.step), crowded))),
+        warning=crowded,
         definition=view.says,
         key=[]
         if show != "cka"
         else [scale_key(figure["layout"]["coloraxis"]["colorscale"], Limits(low=0, high=1))],
+    )
+
+
+def tokens_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) -> Answer:
+    """Answer for the logit lens token by token, of one run."""
+    shown = next((run for run in runs if run.id == ask.shown), runs[0])
+    title = "KL token by token"
+    data = lens_tokens_data([shown], LensTokensOptions(step=ask.step))
+    definition = f"{LENS_VIEWS['kl'].says}\nThe first sequence of the first batch; hovering names the likeliest token by its id"
+    if not data.arrays:
+        return Answer(title=title, empty=_none_measured([shown], data), definition=definition)
+    figure = lens_tokens_plotly(data, look=Look(theme=theme(ask.theme), slots=slots, host="page"))
+    (array,) = data.arrays.values()
+    step = array.attrs["sweep_step"]
+    when = "" if step is None else f", step {step:,}"
+    return Answer(
+        title=title,
+        note=f"{shortened(shown.name, 24)}, nats, first sequence{when}; rows are sublayers passed",
+        figure=figure,
+        definition=definition,
+        key=[scale_key(figure["layout"]["coloraxis"]["colorscale"], token_limits(data))],
     )
 
 

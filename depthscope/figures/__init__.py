@@ -56,6 +56,8 @@ from depthscope.figures.lens import (
     lens_words,
 )
 from depthscope.figures.lens_plotly import MOST_LENS_MAPS, lens_plotly
+from depthscope.figures.lens_tokens import LensTokensOptions, lens_tokens_data
+from depthscope.figures.lens_tokens_plotly import lens_tokens_plotly, token_limits
 from depthscope.figures.limits import RANGES, Limits, Range, limits_of
 from depthscope.figures.look import Look
 from depthscope.figures.loss import LossOptions, loss_data
@@ -149,6 +151,7 @@ __all__ = [
     "Labelled",
     "LensOptions",
     "LensShow",
+    "LensTokensOptions",
     "Limits",
     "Look",
     "LossOptions",
@@ -212,6 +215,8 @@ __all__ = [
     "left_out_words",
     "lens_data",
     "lens_plotly",
+    "lens_tokens_data",
+    "lens_tokens_plotly",
     "lens_words",
     "limits_of",
     "list_figures",
@@ -247,6 +252,7 @@ __all__ = [
     "skip_paths_plotly",
     "sweep_words",
     "theme",
+    "token_limits",
     "told_apart",
     "unambiguous",
 ]

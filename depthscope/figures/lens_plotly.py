@@ -142,8 +142,10 @@ def _maps(data: Labelled, look: Look) -> dict[str, Any]:
                 "meta": {"run": run, "role": "map"},
             }
         )
-        wanted = [0, size - 1, *layer_ticks(size - 1, [0] * (size - 1))[::-1]]
+        wanted = [0, *layer_ticks(size - 1, [0] * (size - 1))[::-1]]
         ticks = spaced(wanted, apart=_NUMBER * size / (_PLOT_WIDTH[look.host] * width))
+        if len(shown) > 1:  # the last would touch the first of the next map
+            ticks = [tick for tick in ticks if tick < 0.85 * size]
         texts = ["emb" if tick == 0 else str(tick) for tick in ticks]
         down = spaced(wanted, apart=size / 9)
         named = place == 0 or size != next(iter(shown.values())).sizes["place"]

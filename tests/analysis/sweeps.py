@@ -66,6 +66,7 @@ def write_lens(
 ) -> CellStore:
     """Write a lens: KL `scale` times sublayers left, a tenth more in each further batch; agreement, influence and CKA.
 
+    Of tokens, two sequences of five: KL sublayers left + position / 10 + sequence, likeliest 100 depth + position.
     Agreement is the share of sublayers passed, influence block / 10, CKA 1 / (1 + distance); each part adds its place.
     """
     depth, blocks = layout.layers + 1, max(layout.transformer_block)
@@ -77,6 +78,8 @@ def write_lens(
         "lens_agreement": np.repeat(passed[:, None] / layout.layers, batches, axis=1),
         "block_influence": np.arange(1, blocks + 1)[:, None] / 10 * further,
         "cka": 1 / (1 + np.abs(passed[:, None] - passed)),
+        "token_kl": passed[::-1, None, None] + np.arange(2)[:, None] + np.arange(5) / 10,
+        "token_top": (100 * passed[:, None, None] + np.arange(5)).repeat(2, axis=1),
         **({"logit_attribution": np.arange(len(parts))[:, None] * further} if parts else {}),
     }
     over = {"block_influence": "transformer_block", "logit_attribution": "part", "cka": "depth"}
@@ -85,9 +88,12 @@ def write_lens(
         [
             CellArray(
                 name=array,
-                dims=(over.get(array, "depth"), "other_depth" if array == "cka" else "batch"),
+                dims=("depth", "sequence", "position")
+                if array.startswith("token_")
+                else (over.get(array, "depth"), "other_depth" if array == "cka" else "batch"),
                 shape=value.shape,
                 chunk=value.shape,
+                dtype="i8" if array == "token_top" else "f8",
             )
             for array, value in values.items()
         ],
@@ -103,5 +109,5 @@ def write_lens(
         },
     )
     for array, value in values.items():
-        store.put(array, (0, 0), value)
+        store.put(array, (0,) * value.ndim, value)
     return store

@@ -145,9 +145,9 @@ def test_only_a_pair_that_is_wide_and_free_or_narrow_and_costly_disagrees() -> N
     width = np.arange(20.0)
     effect, interval = np.arange(20.0) / 10 + 1, np.full(20, 0.5)
     effect[[3, 12]] = 9.0, 8.0
-    effect[19] = 0.4
+    effect[[14, 19]] = 0.4
     free, costly = disagreements(width, effect, interval)
-    assert np.flatnonzero(free).tolist() == [19]
+    assert np.flatnonzero(free).tolist() == [19], "14 costs nothing either, and is not among the widest two"
     assert np.flatnonzero(costly).tolist() == [3], "the other costly one is wider than half of all"
     interval[3] = 9.5
     assert not disagreements(width, effect, interval)[1].any(), "its interval holds 0"

@@ -49,7 +49,9 @@ def test_a_digit_leads_to_lines_and_maps_of_every_run_with_a_lens(page: AppPage,
     cka = 1 / (1 + np.abs(depth[:, None] - depth))
     for name in ("blocks", "plain"):
         np.testing.assert_allclose(page.drawn("lens-cka", name, "map"), cka, rtol=1e-6)
-    for show in SHOWN:
+    tokens = np.arange(9)[::-1, None] + np.arange(5) / 10
+    np.testing.assert_allclose(page.drawn("lens-tokens", "blocks", "map"), tokens, rtol=1e-6)
+    for show in (*SHOWN, "tokens"):
         assert page.colours(f"#panel-lens-{show} .panel-body") > 20
         assert "Source: " in (page.page.locator(f"#title-lens-{show}").get_attribute("title") or "")
     row = page.page.locator('[data-row]:has-text("unseen")')
@@ -64,10 +66,8 @@ def test_hovering_names_the_state_and_the_page_says_of_which_step_a_lens_is(
     page: AppPage, place: str
 ) -> None:
     page.open(f"{place}lens?step=300&scale=linear")
-    assert "effects are of" not in (page.page.locator("#warning-lens-kl").text_content() or "")
-    assert "measured at step 200, the page stands at 300" in (
-        page.page.locator("#warning-lens-kl").text_content() or ""
-    )
+    said = page.page.locator("#overlay-lens-kl .elsewhere").inner_text()
+    assert said == "measured at step 200, the page stands at 300", "of the other run it was measured there"
     spot = page.page.evaluate(
         """() => {
           const gd = document.querySelector("#graph-lens-kl .js-plotly-plot");
@@ -83,6 +83,27 @@ def test_hovering_names_the_state_and_the_page_says_of_which_step_a_lens_is(
     assert said[0] == "12.6 ± 7.62 plain"
     assert said[1].startswith("KL of the output from the state after")
     assert said[2] == "step 200"
+
+
+def test_hovering_a_token_names_the_likeliest_there(page: AppPage, place: str) -> None:
+    page.open(f"{place}lens")
+    spot = page.page.evaluate(
+        """() => {
+          const gd = document.querySelector("#graph-lens-tokens .js-plotly-plot");
+          gd.scrollIntoView();
+          const { left, top } = gd.getBoundingClientRect();
+          const { xaxis, yaxis } = gd._fullLayout;
+          return [left + xaxis._offset + xaxis.l2p(3), top + yaxis._offset + yaxis.l2p(6)];
+        }"""
+    )
+    page.page.mouse.move(*spot)
+    page.until("() => !document.getElementById('tooltip').hidden")
+    said = page.page.locator("#tooltip").inner_text().splitlines()
+    assert said == [
+        "2.30 blocks, nats",
+        "token 3, the state after 6 MLP",
+        "likeliest there: token id 603, step 300",
+    ]
 
 
 def test_without_any_lens_one_panel_says_what_to_type(page: AppPage, place: str) -> None:

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from depthscope.figures import LENS_SHOWS, LensOptions, LensShow, Look, figure, lens_data, lens_plotly
+from depthscope.figures import (
+    LENS_SHOWS,
+    LensOptions,
+    LensShow,
+    LensTokensOptions,
+    Look,
+    figure,
+    lens_data,
+    lens_plotly,
+    lens_tokens_data,
+)
 from depthscope.figures.lens import part_places
 from depthscope.figures.typed import untyped
 from depthscope.store import Run, open_run
@@ -93,6 +103,17 @@ def test_the_zero_of_the_output_is_left_out_of_a_log_axis_and_said(run: Run) -> 
     assert np.isfinite(y[:-1]).all()
     assert drawn["layout"]["meta"]["note"] == "0 of the output itself left out"
     assert lens_plotly(lens_data([run], LensOptions()), look=Look())["layout"]["meta"]["note"] == ""
+
+
+def test_tokens_are_those_of_one_sequence_with_the_token_that_each_state_makes_likeliest(run: Run) -> None:
+    write_lens(run.path, "a", 200, run.layout)
+    array = lens_tokens_data([run], LensTokensOptions()).arrays[run.id]
+    np.testing.assert_allclose(array.values, np.arange(9)[::-1, None] + np.arange(5) / 10)
+    np.testing.assert_array_equal(array["likeliest"].values, 100 * np.arange(9)[:, None] + np.arange(5))
+    second = lens_tokens_data([run], LensTokensOptions(sequence=1)).arrays[run.id]
+    np.testing.assert_allclose(second.values, array.values + 1)
+    reason = lens_tokens_data([run], LensTokensOptions(sequence=2)).absent[run.id]
+    assert reason == "the lens a keeps 2 sequences, from 0"
 
 
 @pytest.mark.parametrize("show", SHOWN)

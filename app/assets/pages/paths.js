@@ -13,7 +13,7 @@
         top: view.top, threshold: view.threshold, distance: view.distance, cut: view.cut,
       };
       const { top, threshold, ...rest } = asked;
-      return { arcs: asked, effects: { ...rest, against: view.against, scale: view.scale }, paths: asked };
+      return { arcs: asked, effects: { ...rest, step: ds.measuredStep(view, "sources"), against: view.against, scale: view.scale }, paths: asked };
     },
   });
 
@@ -39,12 +39,16 @@
       `mean of ${mean}, to step ${ds.count(meta.steps[run])}`,
     ];
   });
+  const elsewhere = (gd, view) => {
+    const words = ds.measuredElsewhere(view, Object.values(gd.layout.meta.runs).map((run) => run.step));
+    return words ? make("span", { class: "elsewhere" }, words) : null;
+  };
   /** Over the scatter: how each run's effects go with its weights and contributions, and what holds by construction. */
-  const said = (gd) => [
+  const said = (gd, view) => [
     ...gd.layout.meta.lines.map(({ slot, text }) => [make("span", { class: "end-dash", style: { background: ds.colour(slot) } }), text]),
-    ...gd.layout.meta.captions.map((text) => [text]),
+    ...gd.layout.meta.captions.map((text, i) => (i ? [text] : [text, elsewhere(gd, view)])),
   ].map((parts, i) => make("span", { class: "effect-line", style: { left: px(gd._fullLayout._size.l), top: px(4 + 16 * i) } }, ...parts));
-  ds.paint("effects", said, { onState: false });
+  ds.paint("effects", said);
 
   const SAID = { plain: "", free: ": wide, costs nothing", costly: ": narrow, costs much" };
   const orNone = (value) => (value === null ? "not recorded" : ds.threeDigits(value));
