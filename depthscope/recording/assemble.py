@@ -14,6 +14,7 @@ import numpy.typing as npt
 from depthscope.mixing import CHECKED
 from depthscope.probes import Array, Mixing, ParameterGradient, Probe, Row, definitions_of
 from depthscope.quantities import QUANTITIES, DepthLayout
+from depthscope.recording.dropped import REASON, unsure
 from depthscope.recording.identities import mix_gap, write_gap
 from depthscope.recording.merge import MergePlan, by_probe, positions_of
 from depthscope.recording.packet import Packet
@@ -49,18 +50,21 @@ class Assembler:
         masked: Callable[[int], None] = lambda step: None,
         refuse_mixing: Callable[[str], None] = lambda reason: None,
         sampled: Callable[[int], None] = lambda tokens: None,
+        dropped: Callable[[str], None] = lambda reason: None,
     ) -> None:
         """`shapes` holds the quantities of the store, with the shape of one row of each.
 
         `probe_shapes` are those of a probe batch's stream. `gather` makes of this rank's row that of all ranks; None
         on a rank that gives its row away. `masked` is told of the first step in which positions were left out,
-        `refuse_mixing` why there is no mixing, `sampled` once how many tokens it was taken of.
+        `refuse_mixing` why there is no mixing, `sampled` once how many tokens it was taken of,
+        `dropped` once why values are left out of rows in which a layer was dropped.
         """
         self.probes, self.layout, self.shapes, self.sink = tuple(probes), layout, shapes, sink
         self._withdraw, self._sites, self._gather = withdraw, sites, gather
         self._masked: Callable[[int], None] | None = masked
         self._refuse_mixing, self._incomplete = refuse_mixing, False
         self._sampled: Callable[[int], None] | None = sampled
+        self._dropped: Callable[[str], None] | None = dropped
         self.probe_shapes = probe_shapes
         self._known = definitions_of(probes)
         self._of_stream: dict[str, dict[str, tuple[int, ...]]] = {}
@@ -180,6 +184,14 @@ class Assembler:
         if merged.traced:
             sums = by_probe(merged.moments)
             added, mixed = write_gap(sums, self.layout), mix_gap(sums)
+        dropped = unsure(tokens, traced=merged.traced)
+        if dropped is not None:
+            dropped.leave_out(values)
+            if dropped.lost and self._dropped is not None:
+                self._dropped(REASON)
+                self._dropped = None
+            if added is not None:
+                added = np.where(dropped.state, np.nan, added)
         self._check("layer", added, tolerance, "read + write does not give the state")
         self._check("target", mixed, tolerance, "the mixed sources do not give the read")
         self._check_mixing(values)

@@ -245,7 +245,8 @@ class Observer:
 
     def see_read(self, layer: int, seen: Activation, tensor: Tensor) -> None:
         if self.live:
-            self._read_after[layer] = self._passed_on(tensor) or layer - 1
+            follows = self.arming.traced or (self._ran[-1] if self._ran else 0) == layer - 1
+            self._read_after[layer] = self._passed_on(tensor) or (layer - 1 if follows else 0)
         self._hook_read(layer, tensor)
         if not self.live:
             return
@@ -287,7 +288,9 @@ class Observer:
 
     def see_state(self, layer: int, seen: Activation, tensor: Tensor) -> None:
         if self.live and layer not in self._ran and self.axis.sublayers[layer - 1].additive:
-            layer = self._passed_on(tensor) or layer
+            layer = self._passed_on(tensor) or (layer if self.arming.traced else 0)
+            if not layer:
+                return
         self._visit(self._site("state", layer - 1), {"state": seen})
         additive = self.axis.sublayers[layer - 1].additive
         if self.checking and additive and layer in self._reads and layer in self._writes:

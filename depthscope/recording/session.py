@@ -252,6 +252,7 @@ class Session:
             self._say_masked,
             self.replay.refuse,
             lambda tokens: self.writer.annotate("sample_tokens", tokens),
+            lambda reason: self._say_missing({"neighbours of dropped layers": reason}),
         )
         self.wiring = Wiring(model, axis, stored_parameters(model))
         self.handover = Handover(self._consume, description.name, self.link.part)
