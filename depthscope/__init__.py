@@ -34,6 +34,8 @@ _HOMES = {
     "measure_mixing": ("mixing", "measure_mixing"),
     "open": ("store", "open_run"),
 }
+_ROOMS = ("causal", "models", "testing")
+"""Used by their own names: ``depthscope.causal.ablate_sources``."""
 
 __version__ = "0.1.0"
 
@@ -55,11 +57,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"depthscope.{name}")
     try:
         room, attribute = _HOMES[name]
     except KeyError:
         raise AttributeError(
-            f"module 'depthscope' has no attribute {name!r}; it has {', '.join(__all__)}"
+            f"module 'depthscope' has no attribute {name!r}; it has {', '.join((*__all__, *_ROOMS))}"
         ) from None
     value = getattr(import_module(f"depthscope.{room}"), attribute)
     globals()[name] = value
@@ -67,4 +71,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__, *_ROOMS})

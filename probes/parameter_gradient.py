@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -85,24 +88,33 @@ class ParameterGradient:
 
     def finish(self, merged: Mapping[str, Array], row: Row) -> dict[str, Array]:
         norms = merged["norm"].reshape(-1)
-        square, missing = np.square(norms), norms < 0
+        missing = norms < 0
+        places, bins = self._group_of, len(self.groups) + 1
+        squares = np.bincount(places, weights=np.where(missing, 0.0, np.square(norms)), minlength=bins)
+        present = np.bincount(places, weights=~missing, minlength=bins)
+        known = {
+            group: square
+            for group, square, count in zip(self.groups, squares.tolist(), present.tolist(), strict=False)
+            if count
+        }
         layout = row.layout
-
         final = f"mixer/{layout.layers + 1}"
 
         def norm(*groups: str) -> float:
-            members = [place for group in groups for place in self.groups.get(group, ())]
-            known = square[[place for place in members if not missing[place]]]
-            if not known.size and (members or groups != ("rest", final)):
-                return np.nan  # a group of its own that this model lacks, or whose gradients are all missing
-            return float(np.sqrt(known.sum()))
+            squares = [known[group] for group in groups if group in known]
+            members = any(self.groups.get(group) for group in groups)
+            if not squares and (members or groups != ("rest", final)):
+                return (
+                    math.nan
+                )  # a group of its own that this model lacks, or whose gradients are all missing
+            return math.sqrt(sum(squares))
 
         layers = range(1, layout.layers + 1)
         mixed = layout.sources[: layout.layers] or ((),) * layout.layers
         values = {
             "param_grad_norm": np.array([norm(f"layer/{layer}") for layer in layers]),
             "mixer_grad_norm": np.array(
-                [norm(f"mixer/{layer}") if mixed[layer - 1] else np.nan for layer in layers]
+                [norm(f"mixer/{layer}") if mixed[layer - 1] else math.nan for layer in layers]
             ),
             "interface_grad_norm": np.array(
                 [
@@ -115,3 +127,11 @@ class ParameterGradient:
         for group in SCALARS:
             values[f"{group}_grad_norm"] = np.array(norm(*((group, final) if group == "rest" else (group,))))
         return values
+
+    @cached_property
+    def _group_of(self) -> npt.NDArray[np.intp]:
+        """For each parameter the place of its group; one past the last where it has none."""
+        places = np.full(len(self.parameters), len(self.groups), dtype=np.intp)
+        for place, members in enumerate(self.groups.values()):
+            places[list(members)] = place
+        return places

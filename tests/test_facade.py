@@ -54,6 +54,11 @@ def test_recording_loads_torch_and_no_viewer() -> None:
     assert loaded_after("import depthscope; depthscope.Recorder") == {"torch"}
 
 
+def test_a_room_with_names_of_its_own_is_there_without_an_import_of_it() -> None:
+    code = "import depthscope; depthscope.causal.ablate_sources; depthscope.models.Decoder; depthscope.testing.check_probe"
+    assert loaded_after(code) == {"torch"}
+
+
 def test_the_viewer_loads_no_torch() -> None:
     assert loaded_after("import depthscope.app") <= {"dash", "plotly"}
 

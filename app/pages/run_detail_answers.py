@@ -57,14 +57,16 @@ def recorded_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int
     head = [("quantity", ""), ("what it is", ""), ("over", ""), ("units", ""), ("stream", "")]
     rows: list[list[Any]] = []
     for name in run.quantities:
-        known = QUANTITIES.get(name)
+        stream, _, bare = name.partition("/")
+        known = QUANTITIES.get(bare if stream in run.streams and bare else name)
         if known is None:
             rows.append([html.Code(name), "given by the training loop", "step", "", ""])
             continue
         lines = (known.formula, known.reduction, known.note, f"Source: {known.source}")
         title = "\n".join(filter(None, lines))
         over = ", ".join(("step", *known.dims))
-        where = "derived" if known.derived else known.stream
+        own = "derived" if known.derived else known.stream
+        where = own if known.name == name else stream
         rows.append(
             [html.Code(name, title=title), html.Span(known.long_name, title=title), over, known.units, where]
         )

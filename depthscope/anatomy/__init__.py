@@ -4,7 +4,7 @@ from depthscope.anatomy.anatomy import Anatomy, call_arguments, inspect_model
 from depthscope.anatomy.blocks import Candidate
 from depthscope.anatomy.error import AnatomyError
 from depthscope.anatomy.finding import Check
-from depthscope.anatomy.groups import REST, parameter_groups, tied_parameters
+from depthscope.anatomy.groups import REST, parameter_groups, tied_names, tied_parameters
 from depthscope.anatomy.layout import layout_of
 from depthscope.anatomy.ports import floating, follow, port_value, replaced
 from depthscope.anatomy.untouched import untouched
@@ -26,6 +26,7 @@ __all__ = [
     "parameter_groups",
     "port_value",
     "replaced",
+    "tied_names",
     "tied_parameters",
     "untouched",
     "unwrap",

@@ -27,7 +27,7 @@ def parameter_groups(axis: DepthAxis, model: nn.Module) -> dict[str, list[str]]:
     for group, members in _members(axis):
         held = groups.setdefault(group, [])
         for name, identity in everywhere.items():
-            if identity in left and any(name == m or name.startswith(f"{m}.") or not m for m in members):
+            if identity in left and _within(name, members):
                 held.append(left.pop(identity))
     groups.setdefault(REST, []).extend(left.values())
     return groups
@@ -38,6 +38,21 @@ def tied_parameters(model: nn.Module) -> dict[str, str]:
     first = {id(parameter): name for name, parameter in model.named_parameters()}
     everywhere = model.named_parameters(remove_duplicate=False)
     return {name: first[id(parameter)] for name, parameter in everywhere if name != first[id(parameter)]}
+
+
+def tied_names(axis: DepthAxis, model: nn.Module) -> dict[str, dict[str, str]]:
+    """Return, by group as `parameter_groups` has them, the further names of tied parameters that are used there."""
+    tied = tied_parameters(model)
+    used = {
+        group: {name: first for name, first in tied.items() if _within(name, members)}
+        for group, members in _members(axis)
+    }
+    # Seen from its weights alone, a head that is tied to the embedding is another name of that.
+    return used if axis.head_parameters else {**used, "head": used["embedding"]}
+
+
+def _within(name: str, members: Sequence[str]) -> bool:
+    return any(name == member or name.startswith(f"{member}.") or not member for member in members)
 
 
 def _members(axis: DepthAxis) -> Iterator[tuple[str, Sequence[str]]]:

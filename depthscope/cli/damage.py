@@ -25,7 +25,8 @@ class Undamaged(Run):
         return found
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) and str(name).rpartition("/")[2] not in self.damaged
+        names = {str(name), str(name).rpartition("/")[2]}
+        return super().__contains__(name) and not names & self.damaged.keys()
 
     @property
     def quantities(self) -> tuple[str, ...]:

@@ -130,17 +130,23 @@ def project(sources: Tensor, projection: Tensor) -> Tensor:
 
 def mix(weights: Tensor, sources: Sequence[Tensor]) -> Tensor:
     """Return sum_i alpha_i v_i from alpha [n_sources, batch, time] and sources [batch, time, d]."""
-    # Adding up source by source costs two thirds of a product with the stack, which it need not keep.
-    weights = weights.unsqueeze(-1)
-    read = weights[0] * sources[0]
-    for weight, source in zip(weights[1:], sources[1:], strict=True):
-        read = torch.addcmul(read, weight, source)
-    return read.to(sources[0].dtype)
+    return _weighted_sum(weights.unsqueeze(-1), sources)
 
 
 def mix_heads(weights: Tensor, sources: Sequence[Tensor], heads: int) -> Tensor:
     """Return the same where each head's features have weights of their own, alpha [n_sources, batch, time, heads]."""
-    return mix(weights, [split(source, heads) for source in sources]).flatten(-2)
+    # Weights spread over features, never sources split into heads: torch 2.13's inductor then overwrites, where no
+    # gradient is wanted, a source that is read once more.
+    features = sources[0].shape[-1] // heads
+    return _weighted_sum(weights.unsqueeze(-1).expand(*weights.shape, features).flatten(-2), sources)
+
+
+def _weighted_sum(weights: Tensor, sources: Sequence[Tensor]) -> Tensor:
+    # Adding up source by source costs two thirds of a product with the stack, which it need not keep.
+    read = weights[0] * sources[0]
+    for weight, source in zip(weights[1:], sources[1:], strict=True):
+        read = torch.addcmul(read, weight, source)
+    return read.to(sources[0].dtype)
 
 
 def split(x: Tensor, heads: int) -> Tensor:

@@ -37,6 +37,8 @@ class Arming:
         self._key = next(_keys)
         self.misfit = False
         """Compiled code passed a tensor whose positions are not those of the mask."""
+        self.no_mask = ""
+        """What was given as a mask in this step and is none, in words."""
         self.traced = False
         """Compiled code with our hooks in it has run since `forget`."""
         self.traced_root = False

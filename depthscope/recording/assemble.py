@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from depthscope.mixing import CHECKED
 from depthscope.probes import Array, Mixing, ParameterGradient, Probe, Row, definitions_of
 from depthscope.quantities import QUANTITIES, DepthLayout
+from depthscope.recording.dropped import REASON, unsure
 from depthscope.recording.identities import mix_gap, write_gap
 from depthscope.recording.merge import MergePlan, by_probe, positions_of
 from depthscope.recording.packet import Packet
@@ -48,25 +50,38 @@ class Assembler:
         masked: Callable[[int], None] = lambda step: None,
         refuse_mixing: Callable[[str], None] = lambda reason: None,
         sampled: Callable[[int], None] = lambda tokens: None,
+        dropped: Callable[[str], None] = lambda reason: None,
     ) -> None:
         """`shapes` holds the quantities of the store, with the shape of one row of each.
 
         `probe_shapes` are those of a probe batch's stream. `gather` makes of this rank's row that of all ranks; None
         on a rank that gives its row away. `masked` is told of the first step in which positions were left out,
-        `refuse_mixing` why there is no mixing, `sampled` once how many tokens it was taken of.
+        `refuse_mixing` why there is no mixing, `sampled` once how many tokens it was taken of,
+        `dropped` once why values are left out of rows in which a layer was dropped.
         """
         self.probes, self.layout, self.shapes, self.sink = tuple(probes), layout, shapes, sink
         self._withdraw, self._sites, self._gather = withdraw, sites, gather
         self._masked: Callable[[int], None] | None = masked
         self._refuse_mixing, self._incomplete = refuse_mixing, False
         self._sampled: Callable[[int], None] | None = sampled
+        self._dropped: Callable[[str], None] | None = dropped
         self.probe_shapes = probe_shapes
         self._known = definitions_of(probes)
+        self._of_stream: dict[str, dict[str, tuple[int, ...]]] = {}
+        for name, shape in shapes.items():
+            if name in self._known:
+                self._of_stream.setdefault(self._known[name].stream, {})[name] = shape
         self.present: set[str] = set()
         """Arrays that have had a value, be it an infinite one."""
         self.calls: Array = np.ones(layout.layers)
         """How often the newest row saw each sublayer called in a forward."""
         self._plans: dict[tuple[int, ...], MergePlan] = {}
+        self._measured: tuple[tuple[int | str, ...], list[dict[str, Array]], list[dict[str, Array]]] = (
+            (),
+            [],
+            [],
+        )
+        """What the newest packet was measured to be, behind what it was measured of."""
         self._withdrawn: dict[str, npt.NDArray[np.bool_]] = {
             "layer": np.zeros(layout.layers, dtype=bool),
             "target": np.zeros(len(layout.sources), dtype=bool),
@@ -135,9 +150,9 @@ class Assembler:
     def _write(self, packet: Packet, merged: MergedRow, values: Mapping[str, Any]) -> None:
         for stream in sorted(packet.stream_rows):
             row: dict[str, Any] = {
-                name: value if value.shape == self.shapes[name] else np.broadcast_to(value, self.shapes[name])
-                for name, value in values.items()
-                if name in self.shapes and self._known[name].stream == stream
+                name: value if value.shape == shape else np.broadcast_to(value, shape)
+                for name, shape in self._of_stream.get(stream, {}).items()
+                if (value := values.get(name)) is not None
             }
             if stream == "fast":
                 row |= _whole_model(merged.known, values)
@@ -169,6 +184,14 @@ class Assembler:
         if merged.traced:
             sums = by_probe(merged.moments)
             added, mixed = write_gap(sums, self.layout), mix_gap(sums)
+        dropped = unsure(tokens, traced=merged.traced)
+        if dropped is not None:
+            dropped.leave_out(values)
+            if dropped.lost and self._dropped is not None:
+                self._dropped(REASON)
+                self._dropped = None
+            if added is not None:
+                added = np.where(dropped.state, np.nan, added)
         self._check("layer", added, tolerance, "read + write does not give the state")
         self._check("target", mixed, tolerance, "the mixed sources do not give the read")
         self._check_mixing(values)
@@ -188,6 +211,8 @@ class Assembler:
             values["grad_read_rms"] = np.where(
                 np.arange(len(self.calls)) == 0, np.nan, values["grad_read_rms"]
             )
+        if not (self._norms_unknown or self._layer_norms_unknown.any() or self._any_withdrawn):
+            return values
         return {name: self._kept(name, value) for name, value in values.items()}
 
     def _measure(
@@ -195,9 +220,12 @@ class Assembler:
     ) -> tuple[list[dict[str, Array]], list[dict[str, Array]]]:
         """Sum token positions and note widths, for each probe and site kind, as each probe saw them.
 
-        Takes what a mask counted out of `known`.
+        Takes what a mask counted out of `known`. Steps that are alike have the very same answer.
         """
         counted = {name: known.pop(name) for name in {*packet.tokens} if isinstance(name, str)}
+        key = (*map(id, packet.visits), *packet.tokens, *packet.widths)
+        if not counted and key == self._measured[0]:
+            return self._measured[1:]
         tokens: list[dict[str, Array]] = []
         for probe in self.probes:
             tokens.append({kind: np.zeros(max(1, positions_of(kind, self.layout))) for kind in probe.sites})
@@ -207,6 +235,9 @@ class Assembler:
                 counted[count] if isinstance(count, str) else count
             )
             widths[visit.probe][visit.site.kind][visit.site.position] = width
+        for array in chain.from_iterable(held.values() for held in (*tokens, *widths)):
+            array.flags.writeable = False
+        self._measured = key, tokens, widths
         return tokens, widths
 
     def _check(self, axis: str, gap: Array | None, tolerance: float, what: str) -> None:
@@ -234,6 +265,10 @@ class Assembler:
         if self._incomplete:
             for name in Mixing.quantities:
                 values.pop(name, None)
+
+    @property
+    def _any_withdrawn(self) -> bool:
+        return any(positions.any() for positions in self._withdrawn.values())
 
     def _kept(self, name: str, value: Array) -> Array:
         if name in self._norms_unknown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -31,6 +31,38 @@ def checked_optimizers(
         if not isinstance(each, torch.optim.Optimizer):
             raise TypeError(f"optimizer is {each!r}; expected a torch.optim.Optimizer, or a list of them")
     return several
+
+
+def unheld_parameters(
+    optimizers: Sequence[torch.optim.Optimizer], parameters: Mapping[str, nn.Parameter]
+) -> str:
+    """Say which trainable parameters of the model no optimizer holds; empty where they hold all of them.
+
+    Raises:
+        ValueError: one of the optimizers holds none of the parameters at all.
+    """
+    held: set[int] = set()
+    known = {id(parameter) for parameter in parameters.values()}
+    for optimizer in optimizers:
+        its = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if not its & known:
+            raise ValueError(
+                f"the optimizer {type(optimizer).__name__} holds {len(its)} parameters, none of them the model's: "
+                "make it from model.parameters(), after what replaces them (fully_shard, LoRA, a copy of the model), "
+                "and give the recorder that model"
+            )
+        held |= its
+    lacking = [name for name, each in parameters.items() if each.requires_grad and id(each) not in held]
+    if not optimizers or not lacking:
+        return ""
+    trainable = sum(parameter.requires_grad for parameter in parameters.values())
+    more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+    whose = "the optimizer holds" if len(optimizers) == 1 else "the optimizers hold"
+    return (
+        f"{whose} {trainable - len(lacking)} of the model's {trainable} trainable parameters, so gradients of the "
+        f"others are not recorded, and grad_norm is without them: {', '.join(lacking[:3])}{more}. Give the recorder "
+        "every optimizer of the model, optimizer=[first, second], or freeze what is not trained"
+    )
 
 
 def checked_path(path: str | Path) -> Path:

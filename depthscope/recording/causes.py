@@ -9,6 +9,7 @@ from torch import nn
 
 from depthscope.anatomy import parameter_groups
 from depthscope.marks import DepthAxis, Port
+from depthscope.recording.group_reasons import tied_groups
 from depthscope.recording.sites import Place, Sites
 
 NO_GRADIENTS = (
@@ -36,6 +37,7 @@ class Causes:
     def __init__(self, axis: DepthAxis, model: nn.Module, parameters: Mapping[str, Any]) -> None:
         self._model, self._parameters = model, parameters
         self._groups = parameter_groups(axis, model)
+        self._tied = tied_groups(axis, model)
         self._ports = dict(_ports(axis))
         self._modules = {port.module: model.get_submodule(port.module) for port in self._ports.values()}
 
@@ -61,7 +63,7 @@ class Causes:
         held = [names for key, names in self._groups.items() if key == group or key.startswith(f"{group}/")]
         members = [name for names in held for name in names]
         if not members:
-            return "the model has no such parameters"
+            return self._tied.get(group, "the model has no such parameters")
         if self._frozen(members):
             return "frozen: none of its parameters requires a gradient"
         if not sites.graded:

@@ -17,15 +17,27 @@ class Clock:
         self.tokens_seen: int | Tensor = 0
         """On its device where a mask tells which positions count."""
         self.positions: int | Tensor = 0
-        """Token positions of the step's training forwards so far."""
+        """Token positions of the step's training forwards so far that count."""
+        self.called_with = 0
+        """Those that the model was called with in them."""
         self.forwards = 0
+        self._marked: tuple[int | Tensor, int, int] = (0, 0, 0)
         self.last_time: float | None = None
         self._stride = 1
         self._started = False
 
-    def saw_forward(self, positions: int | Tensor) -> None:
+    def saw_forward(self, positions: int | Tensor, called_with: int) -> None:
         self.positions = self.positions + positions
+        self.called_with += called_with
         self.forwards += 1
+
+    def mark(self) -> None:
+        """Remember the forwards so far."""
+        self._marked = self.positions, self.called_with, self.forwards
+
+    def back(self) -> None:
+        """Forget the forwards since `mark`."""
+        self.positions, self.called_with, self.forwards = self._marked
 
     def label(self, given: int | None) -> int:
         """Return the number of the step that ends now; ValueError for one that goes back."""
@@ -39,7 +51,7 @@ class Clock:
         self._stride = max(1, label - self.next + self._stride) if given and self._started else 1
         self.next = label + self._stride
         self.tokens_seen = self.tokens_seen + tokens
-        self.positions = self.forwards = 0
+        self.positions = self.called_with = self.forwards = 0
         self.last_time = now
         self._started = True
 
@@ -48,6 +60,6 @@ class Clock:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.next, self.tokens_seen = int(state["next_step"]), int(state["tokens_seen"])
-        self.positions = self.forwards = 0
+        self.positions = self.called_with = self.forwards = 0
         self.last_time = None
         self._stride, self._started = 1, False

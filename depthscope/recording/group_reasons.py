@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from torch import nn
 
-from depthscope.anatomy import REST, parameter_groups, tied_parameters
+from depthscope.anatomy import REST, parameter_groups, tied_names, tied_parameters
 from depthscope.marks import DepthAxis
 
 _FROZEN = "frozen: none of its parameters requires a gradient"
 _WAS_FROZEN = "was frozen in earlier rows: none of its parameters required a gradient"
 _NONE = "no parameter belongs to it"
-_TIED = "no parameter belongs to it alone: tied weights are recorded once, with what has them first"
 
 
 class GroupReasons:
@@ -32,8 +31,9 @@ class GroupReasons:
             for further, name in tied.items()
         )
         """One for each further name of a tied parameter."""
+        reasons = tied_groups(axis, model)
         self.empty = {
-            _quantity(group): _TIED if tied else _NONE
+            _quantity(group): reasons.get(group, _NONE)
             for group, members in groups.items()
             if not members and group != REST
         }
@@ -48,6 +48,20 @@ class GroupReasons:
         )
         changed, self._frozen = frozen ^ self._frozen, frozen
         return {_quantity(group): _FROZEN if group in frozen else _WAS_FROZEN for group in sorted(changed)}
+
+
+def tied_groups(axis: DepthAxis, model: nn.Module) -> dict[str, str]:
+    """Return, for each group whose parameters are all another's too, what they are tied to and where they count."""
+    groups, tied = parameter_groups(axis, model), tied_names(axis, model)
+    owner = {name: group for group, members in groups.items() for name in members}
+    reasons = {}
+    for group, members in groups.items():
+        for further, name in tied.get(group, {}).items():
+            if not members:
+                reasons[group] = (
+                    f"tied to the {_words(owner[name])}: {further} is {name}, which is recorded once, there"
+                )
+    return reasons
 
 
 def known(reasons: Mapping[str, str], recorded: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from depthscope.probes import Array
 from depthscope.recording.accumulator import Accumulator
 from depthscope.recording.arming import Arming
-from depthscope.recording.packet import Packet
+from depthscope.recording.packet import Looks, Packet
 
 
 class Ledger:
@@ -53,23 +53,21 @@ def expand(packet: Packet, flat: Array) -> tuple[Packet, Array]:
     split = sum(not count for visit in packet.visits for _, count in visit.moments)
     ends = sum(max(1, count) for visit in packet.visits for _, count in visit.moments)
     scalars, vectors = [eager[:split]], [eager[split:ends]]
-    visits, tokens, widths = list(packet.visits), list(packet.tokens), list(packet.widths)
+    looks = Looks()
     for each in packet.traced:
         here, tail = tail[: each.length], tail[each.length :]
         count, width, values = each.read(here)
         if not count:
             continue  # nothing passed here
         for visit, moments in zip(each.visits, values, strict=True):
-            visits.append(visit)
-            tokens.append(count)
-            widths.append(width)
+            looks.visits.append(visit)
+            looks.tokens.append(count)
+            looks.widths.append(width)
             for (_, numbers), value in zip(visit.moments, moments, strict=True):
                 (vectors if numbers else scalars).append(value)
     _, positions = tail
     known = dict(packet.host_scalars)
     if not known.get("loss_tokens"):
         known["loss_tokens"] = float(positions)
-    expanded = replace(
-        packet, visits=tuple(visits), tokens=tuple(tokens), widths=tuple(widths), host_scalars=known
-    )
+    expanded = replace(packet, looks=(*packet.looks, looks), host_scalars=known)
     return expanded, np.concatenate([*scalars, *vectors, eager[ends:]])

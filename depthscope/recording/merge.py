@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,14 +38,22 @@ class MergedMoment:
 
 @dataclass(frozen=True, kw_only=True)
 class _Target:
-    """Where the numbers of one moment stand in the flat vector and in its array."""
+    """Where one moment stands among all of them, and which of its entries are visited."""
 
     rule: Merge
     kind: SiteKind
     shape: tuple[int, ...]
+    part: slice
+    visited: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Repeated:
+    """Entries of one moment that several visits share."""
+
+    rule: Merge
     found: Places
     put: Places
-    repeated: bool
 
 
 class MergePlan:
@@ -73,38 +82,47 @@ class MergePlan:
                     put[key].append(site.position * extent + columns)
                     offset += numbers
         self.length = offset
-        self.targets: dict[tuple[int, str], _Target] = {}
+        self._targets: dict[tuple[int, str], _Target] = {}
+        self._repeated: list[_Repeated] = []
+        single: list[tuple[Places, Places]] = []
+        start = 0
         for key, places in found.items():
-            destinations = np.concatenate(put[key])
-            self.targets[key] = _Target(
-                rule=probes[key[0]].merges[key[1]],
+            taken, destinations = np.concatenate(places), np.concatenate(put[key])
+            rule, size = probes[key[0]].merges[key[1]], math.prod(shapes[key])
+            visited = np.zeros(size, dtype=bool)
+            visited[destinations] = True
+            self._targets[key] = _Target(
+                rule=rule,
                 kind=kinds[key],
                 shape=shapes[key],
-                found=np.concatenate(places),
-                put=destinations,
-                repeated=len(np.unique(destinations)) < len(destinations),
+                part=slice(start, start + size),
+                visited=visited.reshape(shapes[key]),
             )
+            if len(np.unique(destinations)) < len(destinations):
+                self._repeated.append(_Repeated(rule=rule, found=taken, put=start + destinations))
+            else:
+                single.append((taken, start + destinations))
+            start += size
+        self._size = start
+        self._found = np.concatenate([taken for taken, _ in single] or [np.zeros(0, dtype=np.intp)])
+        self._put = np.concatenate([places for _, places in single] or [np.zeros(0, dtype=np.intp)])
 
     def merge(self, flat: Array) -> dict[tuple[int, str], MergedMoment]:
         """Return, by probe and name, every moment that was left somewhere."""
-        merged = {}
-        for key, target in self.targets.items():
-            array = np.full(target.shape, np.nan).reshape(-1)
-            visited = np.zeros(array.shape, dtype=bool)
-            visited[target.put] = True
-            values = flat[target.found]
-            if target.repeated:
-                array[target.put] = _START[target.rule]
-                MERGE[target.rule].at(array, target.put, values)
-            else:
-                array[target.put] = values
-            merged[key] = MergedMoment(
-                values=array.reshape(target.shape),
-                visited=visited.reshape(target.shape),
+        every = np.full(self._size, np.nan)
+        every[self._put] = flat[self._found]
+        for shared in self._repeated:
+            every[shared.put] = _START[shared.rule]
+            MERGE[shared.rule].at(every, shared.put, flat[shared.found])
+        return {
+            key: MergedMoment(
+                values=every[target.part].reshape(target.shape),
+                visited=target.visited,
                 rule=target.rule,
                 kind=target.kind,
             )
-        return merged
+            for key, target in self._targets.items()
+        }
 
 
 _START: dict[Merge, float] = {"sum": 0.0, "max": -np.inf, "min": np.inf, "norm": -np.inf}

@@ -17,6 +17,7 @@ from depthscope.recording.graph_places import Place, place_of
 from depthscope.recording.heads import by_head
 from depthscope.recording.interface_matrices import InterfaceMatrices
 from depthscope.recording.merge import Visit
+from depthscope.recording.packet import Looks
 from depthscope.recording.positions import fits, over_tokens
 from depthscope.recording.precision import full_precision
 from depthscope.recording.replaying import Replayed
@@ -31,28 +32,23 @@ class Generation:
         "fired",
         "first_read",
         "hooked",
+        "looks",
         "low_precision",
         "mask",
         "positions",
         "postponed",
         "scalars",
-        "tokens",
         "vectors",
-        "visits",
-        "widths",
     )
 
     def __init__(self, mask: Tensor | None = None) -> None:
         self.mask = mask
         """Which positions of the forward count; None: all."""
         self._counts: dict[torch.Size, tuple[Tensor, Tensor]] = {}
-        self.visits: list[Visit] = []
+        self.looks = Looks()
         self.scalars: list[Tensor] = []
         """In vectors of one or more."""
         self.vectors: list[Tensor] = []
-        self.tokens: list[int | Tensor] = []
-        """Positions behind each visit: on the device where a mask tells."""
-        self.widths: list[int] = []
         self.positions: int | Tensor = 0
         """Token positions that the model was called with."""
         self.first_read = False
@@ -85,6 +81,11 @@ class Generation:
             assert counted is not None
             self._counts[tensor.shape] = counted, counted.sum()
         return Activation(tensor, counted=self._counts[tensor.shape][0])
+
+    @property
+    def counts(self) -> list[Tensor]:
+        """Those of the tokens looked at that are on the device, each once."""
+        return [count for _, count in self._counts.values()]
 
     def count(self, seen: Activation) -> int | Tensor:
         """Return how many of its positions count."""
@@ -136,6 +137,7 @@ class Observer:
         self._read_after: dict[int, int] = {}
         """By layer, whose write its read holds newest: layers in between may have been skipped. For the backward too."""
         self._aside = False
+        self._marked: tuple[Generation, ...] = ()
         self.forget()
 
     @property
@@ -186,12 +188,17 @@ class Observer:
         self._ran: list[int] = []
         """Layers whose writes were seen, in their order."""
 
-    def take(self, *, last_only: bool) -> list[Generation]:
-        """Hand out this step's generations and start the next step; half a backward is left out.
+    def mark(self) -> None:
+        """Remember the forwards so far."""
+        self._marked = tuple(self.generations)
 
-        `last_only` is for an optimizer that evaluates its loss several times a step.
-        """
-        complete = self.generations[-1:] if last_only else self.generations
+    def back(self) -> None:
+        """Forget the forwards since `mark`."""
+        self.generations = [each for each in self.generations if each in self._marked]
+
+    def take(self) -> list[Generation]:
+        """Hand out this step's generations and start the next step; half a backward is left out."""
+        complete = self.generations
         if complete:
             least = min(generation.missing for generation in complete)
             complete = [generation for generation in complete if generation.missing == least]
@@ -238,7 +245,8 @@ class Observer:
 
     def see_read(self, layer: int, seen: Activation, tensor: Tensor) -> None:
         if self.live:
-            self._read_after[layer] = self._passed_on(tensor) or layer - 1
+            follows = self.arming.traced or (self._ran[-1] if self._ran else 0) == layer - 1
+            self._read_after[layer] = self._passed_on(tensor) or (layer - 1 if follows else 0)
         self._hook_read(layer, tensor)
         if not self.live:
             return
@@ -280,7 +288,9 @@ class Observer:
 
     def see_state(self, layer: int, seen: Activation, tensor: Tensor) -> None:
         if self.live and layer not in self._ran and self.axis.sublayers[layer - 1].additive:
-            layer = self._passed_on(tensor) or layer
+            layer = self._passed_on(tensor) or (layer if self.arming.traced else 0)
+            if not layer:
+                return
         self._visit(self._site("state", layer - 1), {"state": seen})
         additive = self.axis.sublayers[layer - 1].additive
         if self.checking and additive and layer in self._reads and layer in self._writes:
@@ -391,7 +401,7 @@ class Observer:
 
     def see_parameter_gradients(self, gradients: Mapping[str, Tensor], scale: Tensor | None) -> None:
         """Reduce the gradients, which are still multiplied by `scale`; they belong to the step as a whole."""
-        if self.arming.traced_root and "slow" in self.streams and not self.whole_step.visits:
+        if self.arming.traced_root and "slow" in self.streams and not self.whole_step.looks.visits:
             self.see_parameters(
                 self.whole_step
             )  # no end of a forward was seen, and this is before the update
@@ -555,7 +565,7 @@ class Observer:
                     (moment, value.numel() if value.dim() else 0) for moment, value in moments.items()
                 )
                 visit = self._visits[key] = Visit(probe=index, site=site, moments=sizes)
-            held.visits.append(visit)
+            held.looks.visits.append(visit)
             alone = 0
             if isinstance(moments, Totals):
                 held.scalars.append(moments.together)
@@ -563,5 +573,5 @@ class Observer:
             if len(moments) > alone:
                 for value in islice(moments.values(), alone, None):
                     (held.vectors if value.dim() else held.scalars).append(value.reshape(-1))
-            held.tokens.append(held.count(counted) if counted is not None else 1)
-            held.widths.append(counted.width if counted is not None else 1)
+            held.looks.tokens.append(held.count(counted) if counted is not None else 1)
+            held.looks.widths.append(counted.width if counted is not None else 1)

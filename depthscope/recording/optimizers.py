@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from depthscope.recording.evaluations import Evaluations
 from depthscope.recording.shards import local_gradient
 from depthscope.recording.values import Value
 
@@ -29,14 +30,18 @@ class OptimizerReader:
         optimizers: Iterable[torch.optim.Optimizer],
         parameters: Mapping[str, nn.Parameter],
         read: Callable[[Mapping[str, Tensor], Tensor | None], None],
+        evaluations: Evaluations,
     ) -> None:
-        """`read` is given gradients, and what they are still multiplied by."""
+        """`read` is given gradients, and what they are still multiplied by; `evaluations` is told of each of a closure's."""
         self.optimizers = tuple(optimizers)
         self.parameters = parameters
         self.read = read
+        self.evaluations = evaluations
         self.names = {id(parameter): name for name, parameter in parameters.items()}
         self.strangers: set[int] = set()
         """Ids of parameters that an optimizer holds, and the model did not when the recorder was attached."""
+        self.steps = dict.fromkeys(self.optimizers, 0)
+        """Steps of each optimizer so far, those that their kernel skipped included."""
         self.stepped = False
         self.closure = False
         """The step evaluates its loss itself, possibly several times."""
@@ -78,11 +83,13 @@ class OptimizerReader:
 
     def _before(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Return the arguments with a closure that is listened to, if there is one."""
         if not self.stepped:
             rate = optimizer.param_groups[0]["lr"]
             # A tensor, as compiled optimizers have it, is changed in place by its scheduler, and may be on a device.
             self.learning_rate = rate.detach().clone() if isinstance(rate, Tensor) else float(rate)
+        self.steps[optimizer] += 1
         self.stepped, self.closure = True, _has_closure(args, kwargs)
         self.scaler = self.scaler or _calling_scaler()
         found_inf: Tensor | None = getattr(optimizer, "found_inf", None)
@@ -90,12 +97,22 @@ class OptimizerReader:
             self._stepped_surely = True
         else:
             self._found_inf.append(found_inf)
-        if not self.closure:
-            # A fused optimizer under GradScaler unscales inside its kernel, so its gradients are still scaled.
-            self.read(self.gradients(optimizer), getattr(optimizer, "grad_scale", None))
+        if self.closure:
+            self.evaluations.step_begins()
+            listened = self.evaluations.listened
+            return (
+                tuple(
+                    listened(each) if callable(each) and place else each for place, each in enumerate(args)
+                ),
+                {name: listened(each) if callable(each) else each for name, each in kwargs.items()},
+            )
+        # A fused optimizer under GradScaler unscales inside its kernel, so its gradients are still scaled.
+        self.read(self.gradients(optimizer), getattr(optimizer, "grad_scale", None))
+        return None
 
     def _after(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if _has_closure(args, kwargs):
+            self.evaluations.step_ends()
             self.read(self.gradients(optimizer), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -16,6 +17,8 @@ from depthscope.recording.shards import Keys, everybodys_share, holders
 
 CLOSING_SECONDS = 60.0
 """How long `close` waits for ranks that neither end their recording nor die."""
+SILENT_SECONDS = 1.0
+"""After so long it says for whom."""
 LEAVING_SECONDS = 2.0
 """The same, where the script ends without it: an error on one rank must reach the launcher soon."""
 
@@ -30,9 +33,11 @@ class RankLink:
         parameters: Sequence[str],
         name: str,
         absent: Callable[[int, str], None],
+        kept: Callable[[], bool],
         warn: Callable[[str], None],
     ) -> None:
-        """`keys` are the shards that every rank holds; `absent` is told what of a rank is missing, and why."""
+        """`keys` are the shards that every rank holds; `absent` is told what of a rank is missing, and why; `kept`
+        waits until that is on disk."""
         self.sending: Sending | None = None
         self._gathering: Gathering | None = None
         self._several = ranks is not None
@@ -48,7 +53,7 @@ class RankLink:
             self.norm_share = everybodys_share(ranks.rank, ranks.world)
         if ranks.writes:
             self._gathering = Gathering(
-                ranks.world, keys, Receiver(partial(receive, ranks.group), name), absent, warn
+                ranks.world, keys, Receiver(partial(receive, ranks.group), name), absent, kept, warn
             )
         else:
             self.sending = Sending(partial(send, ranks.group), warn)
@@ -74,7 +79,37 @@ class RankLink:
     def close(self, handover: Handover, *, leaving: bool) -> None:
         """Consume what was handed over. Other ranks are waited for, but not for long: less when `leaving`."""
         self._leaving = leaving
+        if not self._several:
+            handover.close()
+            return
         patience = LEAVING_SECONDS if leaving else CLOSING_SECONDS
-        if not handover.close(patience if self._several else None) and self._gathering is not None:
+        in_silence = min(patience, SILENT_SECONDS)
+        if handover.close(in_silence):
+            return
+        if not leaving and (others := self._waits_for()):
+            _say(f"close() waits, {patience:g} s at most, for {others}")
+        if handover.close(patience - in_silence):
+            return
+        if not leaving and (others := self._waits_for()):
+            _say(f"close() goes on after {patience:g} s, still without {others}")
+        if self._gathering is not None:
             self._gathering.finish_by(1.0)
             handover.close()
+
+    def _waits_for(self) -> str:
+        """Return the words for whom the drain thread waits at this moment; empty when it is busy itself."""
+        if self._gathering is not None and self._gathering.waits_for is not None:
+            return (
+                f"rank {self._gathering.waits_for}, which has not closed its recorder: every rank calls "
+                "recorder.close(), or leaves its with block"
+            )
+        if self.sending is not None and self.sending.waits:
+            return (
+                "rank 0, which takes this rank's rows as its own steps end and while it closes its recorder: every "
+                "rank calls recorder.step() and recorder.close()"
+            )
+        return ""
+
+
+def _say(text: str) -> None:
+    print(f"depthscope: {text}", file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import warnings
@@ -27,8 +28,11 @@ from depthscope.recording.attaching import (
     checked_optimizers,
     checked_path,
     displace,
+    unheld_parameters,
 )
 from depthscope.recording.clock import Clock
+from depthscope.recording.evaluations import Evaluations
+from depthscope.recording.neglect import Neglect
 from depthscope.recording.notices import (
     ALL_POSITIONS,
     NO_AXIS_YET,
@@ -39,7 +43,7 @@ from depthscope.recording.notices import (
     Notices,
 )
 from depthscope.recording.optimizers import OptimizerReader
-from depthscope.recording.positions import checked_mask
+from depthscope.recording.positions import NOTHING_FITS, checked_mask
 from depthscope.recording.probe_batch import PROBE, ProbeBatch
 from depthscope.recording.ranks import agreed, meet, several_ranks
 from depthscope.recording.replaying import COMPILED_WHOLE, Replayed
@@ -146,6 +150,10 @@ class Recorder:
             self._anatomy = anatomy if anatomy is not None else inspect_model(model, shown)
             if self._probe is not None:
                 self._probe.check()
+            parameters = stored_parameters(self._inner)
+            self._unheld = unheld_parameters(optimizers, parameters)
+        if self._unheld:
+            warnings.warn(f"depthscope: {self._unheld}", stacklevel=2)
         self.path = agreement.everyone[0]
         self._description = RunDescription(
             path=self.path,
@@ -162,6 +170,9 @@ class Recorder:
         self._inert = False
         self._notices = Notices()
         self._clock = Clock(int(start_step))
+        self._neglect = Neglect()
+        self._stopped = False
+        """An exception ends the recording, maybe before the first call of `step`."""
         self._rows = 0
         self._evaluated: dict[str, Value] = {}
         self._mask: Tensor | None = None
@@ -170,8 +181,8 @@ class Recorder:
         self._tokens_given = False
         self._alone_among_ranks = False
         """torch.distributed was initialised after attaching."""
-        parameters = stored_parameters(self._inner)
-        self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients)
+        self._evaluations = Evaluations(self._evaluate_again, self._evaluate)
+        self._optimizers = OptimizerReader(optimizers, parameters, self._read_gradients, self._evaluations)
         self._facts = StepFacts(self._optimizers, scaler, self._clock, self._notices)
         if self._anatomy.settled:
             self._open_session()
@@ -278,6 +289,9 @@ class Recorder:
             notes=(
                 *(anatomy.notes if session is None else session.notes),
                 *failed,
+                *filter(
+                    None, [self._unheld, self._neglected(), "" if self.closed else self._evaluations.words]
+                ),
                 *(note for note, holds in known.items() if holds),
             ),
         )
@@ -309,7 +323,8 @@ class Recorder:
         """Detach from the model and write everything. Safe to call twice; in a forked child it does nothing.
 
         With several ranks every one closes: rank 0 writes what the others hand over until they do, and waits a
-        minute at most for one that does not. Another rank waits as long for rank 0 to take its rows.
+        minute at most for one that does not. Another rank waits as long for rank 0 to take its rows. Whoever waits
+        longer than a second says on stderr for whom.
         """
         self._close(leaving=False)
 
@@ -321,15 +336,26 @@ class Recorder:
             handle.remove()
         if self._session is not None:
             self._guarded(self._submit_evaluation)
+            if self._evaluations.words:
+                self._session.add_note(self._evaluations.words)
             self._session.close(leaving=leaving)
             self._guarded(self._say_warnings)
-        elif not self._failure:
+        neglected = "" if self._stopped else self._neglected()
+        self._inert = True
+        if neglected:
+            warnings.warn(f"depthscope: {neglected}", stacklevel=3)
+        elif self._session is None and not self._failure:
             warnings.warn(
                 f"depthscope recorded nothing into {self.path}: the model never ran forward in training mode with "
                 "gradients enabled while the recorder was attached",
                 stacklevel=2,
             )
-        self._inert = True
+
+    def _neglected(self) -> str:
+        """Return the words for calls of `step` that are missing, or nothing."""
+        arming = self._arming
+        forwards = self._clock.forwards + (int(arming.counted[0]) if arming.traced_root else 0)
+        return self._neglect.words(forwards, [steps for steps in self._optimizers.steps.values() if steps])
 
     def __enter__(self) -> Self:
         return self
@@ -348,6 +374,7 @@ class Recorder:
         self._close(leaving=True)
 
     def _note_stopped(self, by: str) -> None:
+        self._stopped = True
         if self._session is not None and not self._inert:
             self._session.writer.annotate("stopped", by)
 
@@ -440,8 +467,9 @@ class Recorder:
         self._run_probe()
         replayed = self._replay(args, kwargs)
         self._arming.mask, self._forward_took_mask = self._mask, True
-        positions = token_positions(args, kwargs) if self._mask is None else self._mask.sum()
-        self._clock.saw_forward(positions)
+        called_with = token_positions(args, kwargs)
+        positions = called_with if self._mask is None else self._mask.sum()
+        self._clock.saw_forward(positions, called_with)
         self._forward_completed = False
         if self._session is not None and self._session.observer.streams:
             self._session.follow_device()
@@ -482,8 +510,27 @@ class Recorder:
             observer = self._session.observer
             self._guarded(lambda: observer.see_parameter_gradients(gradients, scale))
 
+    def _evaluate(self) -> None:
+        """An optimizer begins a step in which it evaluates its loss itself."""
+        self._clock.mark()
+        if self._session is not None and not self._inert:
+            self._session.mark()
+
+    def _evaluate_again(self) -> None:
+        """It evaluates once more: what the evaluation before showed belongs to no row."""
+        self._clock.back()
+        if self._session is not None and not self._inert:
+            self._forget_interrupted()
+            self._guarded(self._session.back)
+
     def _count_only(self, mask: Tensor) -> None:
-        self._mask = self._arming.mask = checked_mask(mask, self._arming.gate.device)
+        try:
+            checked = checked_mask(mask, self._arming.gate.device)
+        except TypeError as error:
+            if strict():
+                raise
+            checked, self._arming.no_mask = NOTHING_FITS.to(self._arming.gate.device), str(error)
+        self._mask = self._arming.mask = checked
         self._forward_took_mask, self._masked = False, True
 
     def _end_step(
@@ -497,6 +544,7 @@ class Recorder:
         metrics: Mapping[str, Value] | None,
     ) -> None:
         self._forget_interrupted()
+        self._neglect.calls += 1
         clock = self._clock
         label = clock.label(step)
         if tokens is not None:
@@ -510,7 +558,7 @@ class Recorder:
         session = self._session
         unseen = self._arming.traced_root and not clock.forwards
         if unseen:
-            clock.saw_forward(0)
+            clock.saw_forward(0, 0)
         if not clock.forwards and not self._failure:
             self._notices.say(NO_FORWARD)
         if not self._rows and self._ranks is None and several_ranks():
@@ -527,9 +575,10 @@ class Recorder:
                     session.replay.refuse(COMPILED_WHOLE)
                 if not self._optimizers.optimizers:
                     self._read_gradients(self._optimizers.gradients(), None)
-                generations = session.observer.take(last_only=self._optimizers.closure)
+                generations = session.observer.take()
+                counted = session.positions_of(generations)
                 if tokens is None:
-                    step_tokens = sum((each.positions for each in generations), start=0)
+                    step_tokens = clock.called_with if counted is None else counted
                 facts = self._facts.collect(
                     started=started,
                     loss_tokens=step_tokens,
@@ -542,6 +591,8 @@ class Recorder:
                 }
                 if tokens is None and isinstance(step_tokens, int) and not step_tokens:
                     facts["tokens"] = None  # nothing that the model was called with tells
+                if tokens is None and counted is None:
+                    facts["loss_tokens"] = math.nan
                 session.submit_row(label, generations, self._notices.usable(facts))
                 session.follow_device()
                 self._rows += 1
@@ -550,6 +601,7 @@ class Recorder:
         clock.advance(label, given=step is not None, tokens=step_tokens, now=started)
         self._tokens_given |= tokens is not None or self._masked
         self._masked, self._arming.mask = self._mask is not None, self._mask
+        self._arming.no_mask = ""
         self._facts.forget()
         self._optimizers.forget()
         self._arm()

@@ -12,6 +12,7 @@ from depthscope.anatomy import Anatomy
 from depthscope.mixing import Measured, MixingError, measure, no_replay_because, places_of
 from depthscope.probes import Probe
 from depthscope.recording.shards import reshard
+from depthscope.recording.values import token_positions
 
 COMPILED_WHOLE = (
     "the module that the loop calls is compiled whole, so no batch is seen to take tokens from: give the recorder "
@@ -77,11 +78,13 @@ class Replay:
             return None
         finally:
             reshard(self._model)
-        if mask is not None and mask.dim() != 2:
-            self.refuse(f"the mask of positions is {tuple(mask.shape)}, not [batch, time]")
-            return None
-        part = None if mask is None else mask[: measured.sequences, : measured.positions]
-        return Replayed(measured=measured, mask=part)
+        if mask is None:
+            return Replayed(measured=measured, mask=None)
+        sampled = (measured.sequences, measured.positions)
+        part = mask[: sampled[0], : sampled[1]] if mask.dim() == 2 else mask
+        # One that does not fit is named where the forward itself passes.
+        fitting = part.shape == sampled and mask.numel() == token_positions(tuple(args), kwargs)
+        return Replayed(measured=measured, mask=part) if fitting else None
 
     def refuse(self, reason: str) -> None:
         """Replay no more, for this reason."""

@@ -15,6 +15,8 @@ class Sending:
     def __init__(self, send: Callable[[Message], None], warn: Callable[[str], None]) -> None:
         self._send, self._warn = send, warn
         self._ended = False
+        self.waits = False
+        """A message is on its way, and rank 0 has not taken it."""
         self.dropped = 0
         self.accepted_step: int | None = None
         """Newest step that rank 0 has taken."""
@@ -35,6 +37,7 @@ class Sending:
     def _tell(self, message: Message) -> bool:
         if self._ended:
             return False
+        self.waits = True
         try:
             self._send(message)
         except Lost as lost:
@@ -42,6 +45,8 @@ class Sending:
             if not message.ends:
                 self._warn(f"rank 0 takes no more rows of this rank, which are left out of the run: {lost}")
             return False
+        finally:
+            self.waits = False
         return True
 
     # --- the writer's part: rank 0 does it --------------------------------------------------------------
@@ -50,6 +55,9 @@ class Sending:
         return True
 
     def annotate(self, key: str, value: Any) -> None: ...
+
+    def keep_notes(self) -> bool:
+        return True
 
     def flush(self, stream: str | None = None) -> None: ...
 

@@ -194,6 +194,8 @@ class Session:
         self._config = jsonable(description.config)
         self.missing = absent(shown, self.layout)
         self.missing |= {name: self.replay.refused for name in self.missing.keys() & {*Mixing.quantities}}
+        self._traced_before = False
+        """Compiled code had run in the step before what is to be forgotten."""
         self._misfits = False
         """A mask kept places from being seen, which says more than that they were not."""
         self.error: Exception | None = None
@@ -222,7 +224,13 @@ class Session:
         self._group_reasons = GroupReasons(axis, model)
         self.missing |= known(self._group_reasons.empty | self._group_reasons.news(), self.recorded)
         self.link = RankLink(
-            ranks, keys, tuple(parameters), description.name, self._absent, self.warnings.append
+            ranks,
+            keys,
+            tuple(parameters),
+            description.name,
+            self._absent,
+            lambda: self.writer.keep_notes(),
+            self.warnings.append,
         )
         with agreed(ranks, "create the run"):
             self.writer = self.link.sending or _writer(description, self.layout, specs, model)
@@ -244,6 +252,7 @@ class Session:
             self._say_masked,
             self.replay.refuse,
             lambda tokens: self.writer.annotate("sample_tokens", tokens),
+            lambda reason: self._say_missing({"neighbours of dropped layers": reason}),
         )
         self.wiring = Wiring(model, axis, stored_parameters(model))
         self.handover = Handover(self._consume, description.name, self.link.part)
@@ -258,19 +267,17 @@ class Session:
         observer, arming = self.observer, self.observer.arming
         # Earlier micro-batches of a spoiled step went with the failed one: no number is better than half of one.
         traced = arming.traced and not arming.spoiled
-        tokens = [count for each in generations for count in each.tokens]
-        counted = {id(count): count for count in tokens if isinstance(count, Tensor)}
-        counts = {key: f"counted {place}" for place, key in enumerate(counted)}
-        on_device, on_host = split(facts, self.observer.arming.device)
-        on_device |= {counts[key]: count for key, count in counted.items()}
+        on_device, on_host = split(facts, arming.device)
+        counted = {
+            id(count): (f"counted {place}", count)
+            for place, count in enumerate(chain.from_iterable(each.counts for each in generations))
+        }
+        on_device |= counted.values()
         packet = Packet(
             stream_rows=observer.streams,
             step=step,
-            visits=tuple(chain.from_iterable(each.visits for each in generations)),
-            tokens=tuple(
-                counts.get(id(count), 0) if isinstance(count, Tensor) else count for count in tokens
-            ),
-            widths=tuple(chain.from_iterable(each.widths for each in generations)),
+            looks=tuple(each.looks for each in generations),
+            counted={key: name for key, (name, _) in counted.items()},
             device_scalars=tuple(on_device),
             host_scalars=on_host,
             traced=self._ledger.accumulators if traced else None,
@@ -292,9 +299,7 @@ class Session:
         packet = Packet(
             stream_rows=frozenset({PROBE}),
             step=step,
-            visits=tuple(generation.visits),
-            tokens=tuple(map(int, generation.tokens)),  # no mask is put on the batch
-            widths=tuple(generation.widths),
+            looks=(generation.looks,),
             host_scalars={"loss_tokens": float(positions)},
             low_precision=generation.low_precision,
         )
@@ -325,6 +330,14 @@ class Session:
             "sites": tuple(self.sites.lines(final=final)),
         }
 
+    def positions_of(self, generations: Sequence[Generation]) -> int | Tensor | None:
+        """Return the positions that count in these forwards; None where a mask is over none of what passed."""
+        masked = [each for each in generations if each.mask is not None]
+        unseen = [each for each in masked if not each.counts]
+        if self.observer.arming.misfit or (unseen and self.observer.misfits):
+            return None
+        return sum((each.positions for each in generations), start=0)
+
     @property
     def low_precision(self) -> bool:
         """Whether some port showed an fp16 or bf16 tensor."""
@@ -339,6 +352,22 @@ class Session:
         if self.observer.arming.traced:
             self._ledger.clear()
             self.observer.arming.spoiled = bool(self.observer.generations)
+
+    def mark(self) -> None:
+        """Remember the forwards of the step so far."""
+        self.observer.mark()
+        self._traced_before = self.observer.arming.traced
+
+    def back(self) -> None:
+        """Forget the forwards since `mark`. What compiled code added up is one sum: earlier forwards go with them."""
+        self.observer.back()
+        if self.observer.arming.traced:
+            self._ledger.clear()
+            self.observer.arming.spoiled |= self._traced_before
+
+    def add_note(self, text: str) -> None:
+        self.notes = (*self.notes, text)
+        self.writer.annotate("notes", list(self.notes))
 
     def _resume_at(self, step: int) -> None:
         """Before the first row of a resumed run, take back those that lie beyond. This one time, training waits."""
@@ -355,8 +384,10 @@ class Session:
         parts = [*scalars]
         device = next((tensor.device for tensor in (*scalars, *more)), None)
         for tensor in more:
-            wide = torch.promote_types(tensor.dtype, torch.float32)
-            parts.append(tensor.detach().to(device, wide).reshape(-1))
+            flat = tensor.detach().reshape(-1)
+            if flat.device != device or flat.dtype not in (torch.float32, torch.float64):
+                flat = flat.to(device, torch.promote_types(flat.dtype, torch.float32))
+            parts.append(flat)
         self.handover.submit(packet, torch.cat(parts) if parts else torch.empty(0))
 
     def stop(self, reason: str) -> None:
@@ -440,7 +471,8 @@ class Session:
         observer = self.observer
         if observer.arming.misfit:
             observer.misfits["compiled code"] = "a tensor of another shape than the mask's"
-        new = {where: MISFIT.format(shapes) for where, shapes in observer.misfits.items()}
+        said = observer.arming.no_mask
+        new = {where: said or MISFIT.format(shapes) for where, shapes in observer.misfits.items()}
         new = {where: reason for where, reason in new.items() if where not in self.missing}
         if new:
             self._misfits = True

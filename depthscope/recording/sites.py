@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -87,8 +87,13 @@ class Sites:
             for held in self.quantities.values()
             for quantity in held
         }
-        self._tokens: dict[str, Array] = {}
-        self._silent_rows: dict[str, Array] = {}
+        self._partly_valued = {*self._valued}
+        """Quantities of which an entry has had no value yet."""
+        self._fired: dict[str, Mask] = {}
+        self._silent_rows: dict[str, npt.NDArray[np.intp]] = {}
+        """Rows without anything since it last fired, up to one more than make it silent."""
+        self._settled: tuple[Sequence[Mapping[str, Array]], frozenset[str]] | None = None
+        """A row that changed nothing, as it was given: the very same one again changes nothing either."""
         self._withdrawn: dict[Place, str] = {}
         self._lost: list[Place] = []
         self.changed = True
@@ -96,39 +101,47 @@ class Sites:
 
     # --- what comes in ----------------------------------------------------------------------------------
 
-    def saw(self, streams: Iterable[str], tokens: Iterable[Mapping[str, Array]]) -> None:
-        """Note the tokens of one row, for each probe by the probes' kinds."""
+    def saw(self, streams: Iterable[str], tokens: Sequence[Mapping[str, Array]]) -> None:
+        """Note the tokens of one row, for each probe by the probes' kinds. Arrays given are not to change any more."""
+        due = frozenset(streams)
+        for stream in due & self.rows.keys():
+            self.rows[stream] += 1
+        if self._settled is not None and self._settled[0] is tokens and self._settled[1] == due:
+            return
         together: dict[str, Array] = {}
         for held in tokens:
             for kind, counts in held.items():
                 together[kind] = np.maximum(together[kind], counts) if kind in together else counts
-        due = set(streams)
-        for stream in due & self.rows.keys():
-            self.rows[stream] += 1
+        settled = True
         for kind, theirs in _KINDS.items():
-            if theirs not in together or kind not in self.quantities or self.stream_of(kind) not in due:
-                continue
-            counts = together[theirs]
-            before = self._tokens.get(kind, np.zeros_like(counts))
-            self.changed |= bool(((counts > 0) & (before == 0)).any())
-            self._tokens[kind] = before + counts
-            silent = np.where(counts > 0, 0, self._silent_rows.get(kind, np.zeros_like(counts)) + 1)
-            self._silent_rows[kind] = silent
-            if kind != "read":  # a read whose gradient is missing in a row was there all the same
-                fell = np.flatnonzero((silent == SILENT_AFTER) & (before > 0))
-                places = [(kind, int(position)) for position in fell]
-                self._lost += [place for place in places if place not in self._withdrawn]
+            if theirs in together and kind in self.quantities and self.stream_of(kind) in due:
+                settled &= not self._saw_kind(kind, together[theirs] > 0)
         self.changed |= bool(self._lost)
+        self._settled = (tokens, due) if settled else None
+
+    def _saw_kind(self, kind: str, fired: Mask) -> bool:
+        """Note where a kind fired in one row; return whether this changed what is known."""
+        before = self._fired.get(kind, np.zeros_like(fired))
+        were_silent = self._silent_rows.get(kind, np.zeros(len(fired), dtype=np.intp))
+        silent = np.where(fired, 0, np.minimum(were_silent + 1, SILENT_AFTER + 1))
+        new = bool((fired & ~before).any())
+        self.changed |= new
+        self._fired[kind], self._silent_rows[kind] = before | fired, silent
+        if kind != "read":  # a read whose gradient is missing in a row was there all the same
+            fell = np.flatnonzero((silent == SILENT_AFTER) & before)
+            places = [(kind, int(position)) for position in fell]
+            self._lost += [place for place in places if place not in self._withdrawn]
+        return new or bool((silent != were_silent).any())
 
     def wrote(self, row: Mapping[str, Any]) -> None:
         """Note which entries of a row have a value."""
-        for name in row.keys() & self._valued.keys():
+        for name in row.keys() & self._partly_valued:
             known = self._valued[name]
-            if known.all():
-                continue
             there = ~np.isnan(np.asarray(row[name], dtype=np.float64)).reshape(len(known), -1).all(axis=1)
             self.changed |= bool((there & ~known).any())
             known |= there
+            if known.all():
+                self._partly_valued.remove(name)
 
     def withdraw(self, axis: str, position: int, reason: str) -> None:
         """Note that nothing of a layer, or of a target, is recorded any more."""
@@ -146,8 +159,7 @@ class Sites:
 
     def fired(self, kind: str, position: int) -> bool:
         """Whether anything came from a place."""
-        tokens = self._tokens.get(kind)
-        if tokens is not None and tokens[position] > 0:
+        if kind in self._fired and self._fired[kind][position]:
             return True
         return any(
             self._valued[each.name][position]

@@ -26,9 +26,14 @@ Pick = tuple[str, Array]
 
 
 def readable(snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the names that `find` knows, recorded ones first; the wall time of rows is not counted."""
-    names = {name: None for stream in snapshot.streams for name in snapshot.arrays(stream)}
-    names.pop("wall_time", None)
+    """Return the names that `find` knows, recorded ones first; the wall time of rows is not counted.
+
+    ``stream/name`` stands for an array of a stream where the name alone means that of an earlier one.
+    """
+    names: dict[str, None] = {}
+    for stream in snapshot.streams:
+        recorded = [name for name in snapshot.arrays(stream) if name != "wall_time"]
+        names |= {f"{stream}/{name}" if name in names else name: None for name in recorded}
     for name in QUANTITIES:
         if name not in names and find(snapshot, name) is not None:
             names[name] = None

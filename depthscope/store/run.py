@@ -169,7 +169,7 @@ class Run:
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """The names that can be read, derived ones included."""
+        """The names that can be read, derived ones included; ``stream/name`` where an earlier stream has the name."""
         return self._follower.consistently(reading.readable)
 
     @property

@@ -275,6 +275,22 @@ class RunWriter:
             self._committer.annotate(str(key), jsonable(value))
             self._wake.set()
 
+    def keep_notes(self) -> bool:
+        """Wait until every note so far is on disk; True when it is.
+
+        For a note that a row must not be read without: keep it, then append the row.
+        """
+        if os.getpid() != self._pid or self._thread.finished.is_set():
+            return False
+
+        def commit() -> None:
+            if self._committer.stale:
+                self._committer.commit()
+
+        request = self._thread.request(None, commit)
+        self._wait(request)
+        return request.succeeded and request.error is None
+
     def flush(self, stream: str | None = None) -> bool:
         """Commit all accepted rows of a stream, or of all; True when that is done.
 

@@ -25,6 +25,11 @@ _NOT_COMPARED = frozenset(
     {"step_seconds", "recording_seconds", "peak_memory", "learning_rate", "tokens", "loss_scale", "skipped"}
 ).union(Mixing.quantities)
 """What has no reference, or like the mixing is held to a slower way in every row as it is recorded."""
+_N_ASSUMED = (
+    "N, the tokens that count in the loss, is assumed here and in the recording to be all {} positions that the model "
+    "was called with, since recorder.step() was given no tokens=: where targets are left out of the loss, pass their "
+    "number, or every activation gradient is off by one factor"
+)
 _ANOTHER_BATCH = "does step() take the same batch each time? Draw it in the factory"
 
 
@@ -122,6 +127,8 @@ def verify_step(setup: Setup, *, tolerance: float | None = None) -> Verification
         allowed = LOW_PRECISION_TOLERANCE if session.low_precision else TOLERANCE
     compared, missing = _compare(rows.values, expected, allowed, report.missing)
     notes = [str(each.message) for each in caught if "depthscope" in str(each.message)]
+    if any("loss_tokens" not in told for _, told, _ in everyone):
+        notes.append(_N_ASSUMED.format(int(tokens)))
     if any(each.quantity in ("loss", "embedding_rms") and not each.ok for each in compared):
         notes.append(f"the losses or the embeddings differ: {_ANOTHER_BATCH}")
     return Verification(

@@ -56,7 +56,10 @@ def test_a_tied_head_is_recorded_once_with_the_embedding(
         np.sqrt(sum(np.nansum(np.square(group)) for group in groups)), expected["grad_norm"], rtol=1e-5
     )
     run = open_run(tmp_path / "run")
-    assert "tied" in run.missing["head_grad_norm"]
+    tied = f"tied to the embedding: {head} is {embedding}, which is recorded once, there"
+    assert run.missing["head_grad_norm"] == tied
+    lines = [line for line in recorder.report().sites if line.site == "head parameters"]
+    assert [line.missing for line in lines] == [((tied, ("head_grad_norm",)),)]
     assert f"{head} is {embedding}: tied weights are recorded once" in str(run.notes)
     assert f"{head} is {embedding}" in str(recorder.report())
 

@@ -304,9 +304,28 @@ def test_tokens_seen_are_those_that_count_also_between_rows(tmp_path: Path) -> N
     assert "counts every position" not in str(recorder.report())
 
 
-@pytest.mark.parametrize("way", [eagerly, each_block])
+UNFIT = {
+    "one position too many": torch.ones(BATCH, TIME + 1, dtype=torch.bool),
+    "one position too few": torch.ones(BATCH, TIME - 1, dtype=torch.bool),
+    "another batch": torch.ones(BATCH - 1, TIME, dtype=torch.int64),
+    "time first": right_padded().T,
+    "whole sequences": torch.tensor([True, True, False]),
+    "an axis more": right_padded()[..., None],
+}
+
+
+@pytest.mark.parametrize(
+    ("way", "mask"),
+    [
+        *(pytest.param(eagerly, mask, id=name) for name, mask in UNFIT.items()),
+        pytest.param(each_block, UNFIT["one position too many"], id="compiled: one position too many"),
+        pytest.param(
+            whole, UNFIT["one position too few"], id="compiled whole: too few", marks=pytest.mark.soak
+        ),
+    ],
+)
 def test_a_mask_that_does_not_fit_is_named_and_nothing_is_guessed(
-    way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: Way, mask: Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = spy_on_rows(monkeypatch)
     model, inputs, targets = trained(build("foreign"))
@@ -314,7 +333,7 @@ def test_a_mask_that_does_not_fit_is_named_and_nothing_is_guessed(
     called = way(model)
 
     def step() -> None:
-        with recorder.tokens(torch.ones(BATCH, TIME + 1, dtype=torch.bool)):
+        with recorder.tokens(mask):
             mean_loss(called(inputs), targets).backward()
         recorder.step(loss=1.0)
         recorder.close()
@@ -322,31 +341,87 @@ def test_a_mask_that_does_not_fit_is_named_and_nothing_is_guessed(
     with pytest.warns(UserWarning, match=r"does not fit.*\[batch, time\]") as warned:
         step()
     assert len(warned) == 1
-    row = rows["fast"][0]
-    assert row["loss"] == 1
-    for name in ("state_rms", "write_rms", "grad_write_rms"):
-        assert np.isnan(row.get(name, np.nan)).all()
-    assert np.isfinite(row["grad_norm"])
+    nothing_but_parameters(rows)
     assert "does not fit" in str(open_run(tmp_path / "run").missing)
 
 
-def test_something_that_is_no_mask_is_refused_by_name_and_the_forward_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def nothing_but_parameters(rows: dict[str, dict[int, dict[str, Any]]], step: int = 0) -> None:
+    row = rows["fast"][step]
+    assert row["loss"] == 1
+    for name in ("state_rms", "write_rms", "grad_write_rms", "loss_tokens"):
+        assert np.isnan(row.get(name, np.nan)).all(), name
+    mixing = rows["slow"].get(step, {}).get("mixing_contribution", np.nan)
+    assert np.isnan(mixing).all()
+    assert np.isfinite(row["grad_norm"])
+
+
+NO_MASK = {
+    "float32": (torch.zeros(BATCH, TIME), "a tensor of torch.float32"),
+    "a list": ([True], "a list"),
+    "one entry": (torch.tensor(True), "a tensor with one entry and no dims"),
+    "sparse": (right_padded().to_sparse(), "a tensor of layout torch.sparse_coo"),
+    "meta": (right_padded().to("meta"), "a tensor on the meta device, which holds nothing"),
+}
+
+
+@pytest.mark.parametrize("given", NO_MASK)
+def test_something_that_is_no_mask_is_refused_by_name(given: str, tmp_path: Path) -> None:
+    mask, words = NO_MASK[given]
+    model, inputs, _ = trained(build("prenorm"))
+    recorder = Recorder(model, tmp_path / "run", example=inputs)
+    with pytest.raises(TypeError, match=f"got {words}; expected a bool tensor"), recorder.tokens(mask):  # type: ignore[arg-type]
+        pass
+
+
+@pytest.mark.parametrize("way", [eagerly, each_block, pytest.param(whole, marks=pytest.mark.soak)])
+def test_recording_goes_on_behind_something_that_is_no_mask(
+    way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, inputs, targets = trained(build("prenorm"))
-    recorder = Recorder(model, tmp_path / "run")
-    for given, words in ((torch.zeros(BATCH, TIME), "float32"), ([True], "a list")):
-        with pytest.raises(TypeError, match=f"{words}; expected a bool tensor"), recorder.tokens(given):  # type: ignore[arg-type]
-            pass
+    """Row 0 has nothing of its forward, since some positions were to be left out; row 1 is whole."""
+    rows = spy_on_rows(monkeypatch)
+    model, inputs, targets = trained(build("foreign"))
+    targets = targets.masked_fill(~packed(), -100)
+    expected = row_of(model, inputs, targets, packed())
+    model.zero_grad()
+    optimizer = without_updates(model)
     monkeypatch.setenv("DEPTHSCOPE_STRICT", "0")
-    with (
-        pytest.warns(UserWarning, match="recording ended: TypeError.*training goes on"),
-        recorder.tokens(torch.zeros(BATCH, TIME)),
-    ):
-        loss = mean_loss(model(inputs), targets)
-    loss.backward()
-    recorder.step()
-    recorder.close()
+    recorder = Recorder(model, tmp_path / "run", optimizer=optimizer, example=inputs)
+    called = way(model)
+
+    def step(mask: Tensor) -> None:
+        with recorder.tokens(mask):
+            loss = mean_loss(called(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        recorder.step(loss=1.0)
+        optimizer.zero_grad()
+
+    def loop() -> None:
+        step(packed().float())
+        step(packed())
+        recorder.close()
+
+    with pytest.warns(UserWarning, match=r"got a tensor of torch\.float32; expected a bool tensor") as warned:
+        loop()
+    assert len(warned) == 1
+    nothing_but_parameters(rows)
+    names = ("write_rms", "state_rms", "grad_write_rms", "grad_norm", "loss_tokens")
+    compare(rows["fast"][1], {name: expected[name] for name in names}, tolerance=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "fit"),
+    [
+        ((6, 8), True),
+        ((1, 6, 8), True),
+        ((6, 2, 8), False),  # a batch of six, each of two positions
+        ((6, 6, 8), False),
+        ((5, 6), True),  # a mixer's weights over flat positions
+        ((5, 4), False),
+    ],
+)
+def test_a_mask_of_one_dim_is_over_flat_positions(shape: tuple[int, ...], fit: bool) -> None:
+    assert fits(torch.tensor([True, True, False, True, False, False]), torch.zeros(shape)) == fit
 
 
 def test_what_is_left_out_may_be_nan() -> None:

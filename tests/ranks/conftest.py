@@ -40,6 +40,8 @@ TROUBLES = (
     "failed/prenorm/ddp",
     "dropped/prenorm/ddp",
     "stuck/prenorm/none",
+    "closed_alone/prenorm/0",
+    "closed_alone/prenorm/1",
     "disagreeing/foreign/none",
     "refused/foreign/none",
     "alone/prenorm/none",

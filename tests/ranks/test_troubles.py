@@ -43,6 +43,23 @@ def test_closing_does_not_wait_for_a_rank_that_hangs(troubled: Path) -> None:
     assert "rank 1 was lost before row 0 came" in left["warnings"][0]
 
 
+@pytest.mark.parametrize(
+    ("rank", "others"),
+    [
+        (0, "rank 1, which has not closed its recorder: every rank calls recorder.close()"),
+        (1, "rank 0, which takes this rank's rows as its own steps end"),
+    ],
+)
+def test_closing_alone_says_soon_for_whom_it_waits(rank: int, others: str, troubled: Path) -> None:
+    left = left_by(troubled, f"closed_alone/prenorm/{rank}", rank)
+    (when, said), (_, at_last) = left["printed"]
+    assert said.startswith(f"depthscope: close() waits, 4 s at most, for {others}")
+    assert when < 2
+    assert left["seconds"] >= 4
+    assert at_last.startswith(f"depthscope: close() goes on after 4 s, still without {others}")
+    assert left_by(troubled, f"closed_alone/prenorm/{rank}", 1 - rank)["printed"] == []
+
+
 def test_a_killed_rank_ends_its_part_with_one_warning(killed: tuple[Path, list[int]]) -> None:
     folder, codes = killed
     left = left_by(folder, "killed/prenorm/none")
@@ -56,6 +73,16 @@ def test_a_killed_rank_ends_its_part_with_one_warning(killed: tuple[Path, list[i
     assert len(left["losses"]) == 5
     assert len(left["warnings"]) == 1
     assert left["seconds"] < 60
+
+
+def test_a_row_that_lacks_a_rank_is_never_read_as_whole(tmp_path: Path) -> None:
+    """Not even when rank 0 is killed the moment the row is in its log."""
+    codes = launch_without_watch(2, "cut_off/prenorm/none", tmp_path)
+    assert codes == [-signal.SIGKILL, 3]
+    run = open_run(tmp_path / "cut_off-prenorm-none")
+    assert run["loss_tokens"].values.tolist() == [2 * TOKENS, 2 * TOKENS, TOKENS]
+    assert run.missing["rank 1"].startswith("was lost before row 2 came: ")
+    assert "rows from there on hold the other ranks' numbers" in run.missing["rank 1"]
 
 
 def test_an_error_on_one_rank_ends_it_with_its_own_exit_code(tmp_path: Path) -> None:

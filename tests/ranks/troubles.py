@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 from depthscope.anatomy import inspect_model
 from depthscope.recording import Recorder, rank_link, ranks
+from depthscope.store import RunWriter, flush_thread
 from tests.ranks.models import batch_of, trained
 from tests.ranks.recordings import EVERY, step, still, wrapped
 
@@ -47,7 +50,7 @@ def failed(design: str, how: str, path: Path) -> dict[str, Any]:
     with _recorder(model, path, optimizer=optimizer) as recorder:
         for place in range(3):
             if (rank, place) == (1, 1):
-                recorder._session.observer.take = lambda last_only: 1 / 0
+                recorder._session.observer.take = lambda: 1 / 0
             losses.append(step(model, optimizer, recorder, 10 * place + rank))
     os.environ["DEPTHSCOPE_STRICT"] = "1"
     return {"missing": recorder.report().missing, "losses": losses}
@@ -84,6 +87,46 @@ def stuck(design: str, how: str, path: Path) -> dict[str, Any]:
         recorder.close()
     rank_link.CLOSING_SECONDS = kept
     return {"missing": recorder.report().missing, "seconds": seconds}
+
+
+class _Printed:
+    """Stands in for stderr, and notes when what was printed."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[float, str]] = []
+
+    def write(self, text: str) -> int:
+        if text.strip():
+            self.lines.append((time.monotonic(), text))
+        return len(text)
+
+    def flush(self) -> None: ...
+
+
+def closed_alone(design: str, how: str, path: Path) -> dict[str, Any]:
+    """One rank closes behind a row of its own, the other only when that one has given up; `how` says which."""
+    model = trained(design)
+    optimizer = still(model)
+    recorder = _recorder(model, path, optimizer=optimizer)
+    rank = dist.get_rank()
+    kept, rank_link.CLOSING_SECONDS = rank_link.CLOSING_SECONDS, 4.0
+    printed, stderr = _Printed(), sys.stderr
+    first = rank == int(how)
+    if first or rank == 0:
+        # Rank 0 has its own row, rank 1's part of which it still waits for when it closes.
+        step(model, optimizer, recorder, rank)
+    started = time.monotonic()
+    if first:
+        sys.stderr = printed  # type: ignore[assignment]
+        recorder.close()
+        sys.stderr = stderr
+    seconds = time.monotonic() - started
+    dist.barrier()
+    if not first:
+        recorder.close()
+    rank_link.CLOSING_SECONDS = kept
+    dist.barrier()
+    return {"printed": [(at - started, text) for at, text in printed.lines], "seconds": seconds}
 
 
 def disagreeing(design: str, how: str, path: Path) -> dict[str, Any]:
@@ -189,6 +232,33 @@ def killed(design: str, how: str, path: Path) -> dict[str, Any]:
     recorder.close()
     seconds = time.monotonic() - started
     return {"missing": recorder.report().missing, "losses": losses, "seconds": seconds}
+
+
+def cut_off(design: str, how: str, path: Path) -> dict[str, Any]:
+    """Rank 1 dies after two rows, and rank 0 as soon as the third is in the log, before anything else is written."""
+    # Notes and rows reach no commit by themselves within the time that this takes.
+    flush_thread._NOTE_SECONDS = flush_thread._FIRST_SECONDS = 600.0
+    model = trained(design)
+    optimizer = still(model)
+    rank = dist.get_rank()
+    recorder = _recorder(model, path, optimizer=optimizer)
+    accept = RunWriter.append
+
+    def append(self: RunWriter, stream: str, step_: int, values: Mapping[str, Any]) -> bool:
+        accepted = accept(self, stream, step_, values)
+        if (stream, step_) == ("fast", 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return accepted
+
+    RunWriter.append = append  # type: ignore[method-assign]
+    for place in range(3):
+        if (rank, place) == (1, 2):
+            while recorder.accepted_step != 1:
+                time.sleep(0.01)
+            os._exit(3)
+        step(model, optimizer, recorder, 10 * place + rank)
+    recorder.close()
+    return {}
 
 
 def raised(design: str, how: str, path: Path) -> dict[str, Any]:

@@ -100,6 +100,7 @@ def test_rows_are_the_definitions_on_the_batch_before_the_update(
     rows = spy_on_rows(monkeypatch)
     run = recorded(build(design), tmp_path / "run", probe_every=3)
     assert run.steps("probe").tolist() == [0, 3]
+    assert {"probe/state_rms", "probe/write_cosine", "probe/final_read_rms"} <= set(run.quantities)
     model = build(design)
     train(model, 3, batches(), optimizer_of(model))  # three updates: what row 3 was made of
     model.zero_grad()

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from depthscope.store import ArraySpec, Run, RunWriter, StreamSpec, open_run
-from tests.store.runs import LAYERS, MakeWriter, outline
+from tests.store.runs import LAYERS, MakeWriter, fast, outline
 
 NAMES = ("loss", "write_rms", "validation", "val/acc", "per_head")
 SHAPES: dict[str, tuple[int, ...]] = {"write_rms": (LAYERS,), "per_head": (2, 3)}
@@ -129,6 +129,20 @@ def test_rows_that_have_waited_are_committed_without_being_asked(
                 return
         writer.wait_closed(0.05)
     pytest.fail("the row was not committed")
+
+
+def test_a_name_of_two_streams_is_listed_with_the_later_stream(tmp_path: Path) -> None:
+    probe = StreamSpec(name="probe", arrays=[ArraySpec(name="loss"), ArraySpec(name="by_token")])
+    with RunWriter.create(
+        tmp_path / "run", name="run", config={}, layout=outline(), streams=[fast(), probe], fsync=False
+    ) as writer:
+        writer.append("fast", 0, {"loss": 1.0})
+        writer.append("probe", 0, {"loss": 2.0, "by_token": 3.0})
+    run = open_run(tmp_path / "run")
+    derived = {"grad_state_rms", "grad_relative", "write_share"}
+    names = {"write_rms", "grad_write_rms", "loss", "tokens", "probe/loss", "by_token"}
+    assert set(run.quantities) == names | derived
+    assert [float(run[name][0]) for name in ("loss", "probe/loss", "by_token")] == [1.0, 2.0, 3.0]
 
 
 def test_the_run_says_what_it_is(make_writer: MakeWriter, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 import xarray as xr
 
 from depthscope.store import ArraySpec, Coordinate, StreamSpec, open_run
+from depthscope.store.commit import Committer
 from tests.store.runs import LAYERS, MakeWriter, fast
 
 
@@ -42,6 +43,30 @@ def test_the_caller_neither_syncs_nor_compresses_nor_commits(
         assert writer.append("fast", step, {"loss": step, "new": 1.0})
     writer.flush()
     assert threads == {name: {"depthscope-flush"} for name in ("fsync", "replace", "encode_chunk")}
+
+
+def test_a_kept_note_is_on_disk_when_the_call_returns(
+    make_writer: MakeWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = make_writer()
+    writer.annotate("first", "note")
+    assert writer.keep_notes()
+    # Within the second after it, notes wait for one another.
+    writer.annotate("missing", {"rank 1": "was lost"})
+    assert writer.keep_notes()
+    assert open_run(writer.path).missing == {"rank 1": "was lost"}
+
+    def full(self: Committer) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Committer, "commit", full)
+        writer.annotate("missing", {"rank 2": "was lost"})
+        assert not writer.keep_notes()
+    assert writer.keep_notes()
+    assert open_run(writer.path).missing == {"rank 1": "was lost", "rank 2": "was lost"}
+    writer.close()
+    assert not writer.keep_notes()
 
 
 def test_the_writer_loads_neither_zarr_nor_xarray_nor_torch(tmp_path: Path) -> None:

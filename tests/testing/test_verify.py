@@ -12,7 +12,7 @@ from torch import Tensor
 from depthscope.probes import Activation, Array, Gradient, Magnitude, ParameterGradient, Row, Site
 from depthscope.testing import Verification, setup_of, verify_step
 from tests.recording import reference as independent
-from tests.recording.loops import batches
+from tests.recording.loops import batches, loss_of, optimizer_of
 from tests.testing import setups
 
 
@@ -66,6 +66,25 @@ def test_its_fp64_is_what_the_tests_own_reference_computes() -> None:
     for name in ("write_rms", "state_logrms", "write_cosine", "grad_write_rms", "grad_read_rms"):
         assert min(abs(rows[name] / found[name].reference - 1)) < 1e-5, name
     assert abs(independent.gradient_norms(model, "") / found["grad_norm"].reference - 1) < 1e-5
+
+
+def test_it_says_when_the_number_of_tokens_is_assumed() -> None:
+    """Three sequences of ten positions; the other setup gives its number."""
+    told = [note for note in verified("plain").notes if "tokens=" in note]
+    assert len(told) == 1
+    assert "assumed here and in the recording to be all 30 positions" in told[0]
+
+    def counted(model: Any, optimizer: Any, recorder: Any) -> None:
+        loss = loss_of(model, *batches(3)())
+        loss.backward()
+        optimizer.step()
+        recorder.step(loss=loss.detach(), tokens=30)
+
+    model = setups.trained("foreign")
+    found = verify_step(setup_of((model, optimizer_of(model), counted)))
+    assert found is not None
+    assert found.ok
+    assert not found.notes
 
 
 def test_dropout_is_off_in_both_and_on_again_afterwards() -> None:
