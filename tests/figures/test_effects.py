@@ -191,6 +191,7 @@ def test_every_point_is_a_measured_pair_and_every_rank_correlation_is_one(
         assert np.isnan(value) or -1.000001 <= value <= 1.000001
 
 
+@settings(deadline=None)
 @given(
     noise=st.floats(1e-6, 10.0),
     reach=st.floats(1e-3, 1e4),

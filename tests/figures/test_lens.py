@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from depthscope.figures import (
@@ -124,6 +124,7 @@ def test_every_lens_is_a_figure_of_its_own(run: Run, show: LensShow) -> None:
     assert len(drawn.data) == (2 if show == "attribution" else 1)
 
 
+@settings(deadline=None)
 @given(layers=st.integers(2, 32), block=st.integers(1, 8))
 def test_parts_lie_in_order_between_the_embedding_and_the_constant(layers: int, block: int) -> None:
     layout = mixing_outline(layers - layers % block or block, block)
