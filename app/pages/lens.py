@@ -1,4 +1,4 @@
-"""Lens, the page: what each state would say, how much blocks change, how alike depths are, what sources add to a logit."""
+"""Lens, the page: what each state would say, what sources add to a logit, how alike depths are."""
 
 from __future__ import annotations
 

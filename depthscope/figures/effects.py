@@ -123,9 +123,10 @@ def _measured_on(sweep: Sweep) -> tuple[Any, ...]:
 
 
 def effect_limits(arrays: Sequence[xr.DataArray]) -> Limits | None:
-    """Return the common colour range of effects: symmetric, up to the 90th percentile of sizes, of several runs the median of these.
+    """Return the common colour range of effects: symmetric, up to the 90th percentile of sizes; of runs, the median.
 
-    A few targets, the final read above all, lose ten times what the others do; without the percentile these were pale, and designs differ as much.
+    A few targets, the final read above all, lose ten times what the others do, and designs differ as much: with the
+    largest for an end the others were pale.
     """
     sizes = [np.abs(array.values[np.isfinite(array.values)]) for array in arrays]
     sizes = [size for size in sizes if size.size]

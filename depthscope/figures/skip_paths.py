@@ -60,12 +60,13 @@ def skip_paths_data(runs: Sequence[ReadableRun], options: SkipPathOptions) -> La
 
     Coordinates over path: ``target`` (sublayer, L + 1 is the final read), ``target_name``, ``source`` (column),
     ``source_name``, ``source_layer`` (where the source lies on the depth axis: 0 the embedding, a block at its
-    last sublayer), ``distance`` in units of ``distance_unit`` (block, sublayer), ``n_sources``, ``contribution``, ``times_uniform``, ``weight_only``, ``above``,
-    ``first_step``, ``cadence``, ``records`` (of the mean), ``shared_by`` (runs among those given that have the same path, itself counted)
-    and ``comparable`` (runs with the same sources); where a run has a sweep also ``effect`` and ``effect_interval``,
-    the loss change when the path is cut, NaN where it is not measured. Attributes: ``layers``, ``found`` (before `top` and the
-    other options), ``residual_block``, ``layer_kind`` (one entry a sublayer), ``step`` (of the newest record), ``measured`` (what the effects are of, empty without) and
-    ``sweep_step``.
+    last sublayer), ``distance`` in units of ``distance_unit`` (block, sublayer), ``n_sources``, ``contribution``,
+    ``times_uniform``, ``weight_only``, ``above``, ``first_step``, ``cadence``, ``records`` (of the mean), ``shared_by``
+    (runs among those given that have the same path, itself counted) and ``comparable`` (runs with the same sources);
+    where a run has a sweep also ``effect`` and ``effect_interval``, the loss change when the path is cut, NaN where it
+    is not measured. Attributes: ``layers``, ``found`` (before `top` and the other options), ``residual_block``,
+    ``layer_kind`` (one entry a sublayer), ``step`` (of the newest record), ``measured`` (what the effects are of, empty
+    without) and ``sweep_step``.
     """
     found: dict[str, list[SkipPath]] = {}
 

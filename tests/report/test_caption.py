@@ -109,3 +109,22 @@ def test_every_formula_of_the_catalogue_has_balanced_latex(name: str) -> None:
     assert text.count(r"\lVert") == text.count(r"\rVert")
     outside = "".join(text.split("$")[::2])
     assert "_" not in outside.replace(r"\_", "")
+
+
+def test_effects_say_how_they_were_measured_and_keep_apart_from_weights(runs: Runs, tmp_path: Path) -> None:
+    text = caption("effects", [runs["attention"]], tmp_path)
+    assert "positive where the cut hurts" in text
+    assert "Renormalise: the other weights are scaled to sum to 1." in text
+    assert "Where a mix feeds only an RMSNorm, zero and renormalise agree" in text
+    assert "Wide, costs nothing: among the tenth" in text
+    assert "attention: renormalise, step 200, 2 batches; rank correlation over" in text
+    assert "Weights describe routing; only an intervention shows an effect." in text
+    assert "importan" not in text
+
+
+def test_lenses_have_letters_definitions_and_the_step_they_looked_at(runs: Runs, tmp_path: Path) -> None:
+    text = caption("lens", [runs["attention"]], tmp_path)
+    assert "(a) Logit lens: the state at a depth takes the place of the final read" in text
+    assert "(e) " in text
+    assert "arXiv 1905.00414" in text
+    assert "Step 200, 2 batches." in text
