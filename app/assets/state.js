@@ -114,7 +114,7 @@
   ds.measuredElsewhere = (view, steps) => {
     const other = [...new Set(steps.filter((step) => step !== null && step !== view.shownStep))].sort((a, b) => a - b);
     if (view.following || !other.length) return "";
-    return `measured at step${other.length > 1 ? "s" : ""} ${other.map(ds.count).join(", ")}, the page stands at ${ds.count(view.shownStep)}`;
+    return `measured at step${other.length > 1 ? "s" : ""} ${other.map(ds.count).join(", ")}, page at ${ds.count(view.shownStep)}`;
   };
 
   // Theme: the system's until the reader chooses; the choice is a reader's, so it is not in the address.

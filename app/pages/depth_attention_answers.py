@@ -48,7 +48,6 @@ _DISTANT = (
 )
 _FOLLOWED = {"weight": ("depth_attention", "depth_attention_std"), "contribution": ("depth_contribution",)}
 _PALE = "Entropy bars are pale where a target reads three sources or fewer."
-_MEANS = "Bars below: the mean effect of a source over the targets where it is measured."
 _MAPPED = ("depth_attention", "depth_contribution", "depth_attention_entropy")
 
 
@@ -76,9 +75,7 @@ def attention_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, in
         warning=", ".join(
             filter(None, (crashed, array.attrs["contribution_absent"], measured_elsewhere(data, ask.step)))
         ),
-        definition="\n\n".join(
-            [*map(definition, _MAPPED), _PALE, *([f"{EFFECT_DEFINITION}\n{_MEANS}"] if effects else [])]
-        ),
+        definition="\n\n".join([*map(definition, _MAPPED), _PALE, *([EFFECT_DEFINITION] if effects else [])]),
         key=_key(figure, limits, everyone),
     )
 

@@ -95,7 +95,7 @@ def measured_elsewhere(data: Labelled, step: int | None) -> str:
         return ""
     steps = sorted(set(other.values()))
     told = ", ".join(f"{each:,}" for each in steps)
-    return f"measured at step{'s' if len(steps) > 1 else ''} {told}, the page stands at {step:,}"
+    return f"effects measured at step{'s' if len(steps) > 1 else ''} {told}, page at {step:,}"
 
 
 def _none_measured(ask: Ask, runs: Sequence[CachedRun], data: Labelled) -> list[Any]:

@@ -32,7 +32,7 @@ class RunAxes:
         self.weight, self.entropy, self.contribution, self.gutter, self.effect = (
             f"x{name}" for name in names
         )
-        self.rows, self.mass, self.mean = (f"y{numbered('', 3 * place + number)}" for number in range(3))
+        self.rows, self.mass = (f"y{numbered('', 2 * place + number)}" for number in range(2))
         gutter, bars, gap = (0.022, 0.085, 0.05) if wide else (0.036, 0.115, 0.06)
         maps, apart = (3, 0.05) if effect else (2, 0.0)
         size = (1 - gutter - bars - gap - 0.018 - apart) / maps
@@ -51,10 +51,8 @@ class RunAxes:
         low, high = self._domains[name]
         return [float(self._left + self._width * low), float(min(self._left + self._width * high, 1.0))]
 
-    def described(
-        self, array: xr.DataArray, look: Look, mass: list[float], mean: list[float]
-    ) -> dict[str, Any]:
-        """Return the layout entries of all axes; `mass` and `mean` are the ranges of the bars below the maps."""
+    def described(self, array: xr.DataArray, look: Look, mass: list[float]) -> dict[str, Any]:
+        """Return the layout entries of all axes; `mass` is the range of the bars below the first two maps."""
         left, right = self.domain(self.weight)
         ticks, texts = source_ticks(array, (right - left) * _PLOT_WIDTH[look.host])
         title = f"source {array.attrs['source_axis']}"
@@ -67,15 +65,7 @@ class RunAxes:
                 ticks=True,
                 title=title,
                 domain=self.domain(self.effect),
-                **{**common, "anchor": self.mean},
-            ),
-            long_name(self.mean): axis(
-                look,
-                domain=[0, MASS_TOP],
-                range=mean,
-                showticklabels=False,
-                anchor=self.effect,
-                fixedrange=True,
+                **{**common, "anchor": self.rows},
             ),
         }
         return {

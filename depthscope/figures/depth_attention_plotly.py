@@ -17,7 +17,6 @@ from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Limits
 from depthscope.figures.look import Look, frame, with_alpha
 from depthscope.figures.names import plotly_text
-from depthscope.figures.shown import FloatArray
 from depthscope.figures.typed import typed
 
 _FEW_SOURCES = 3
@@ -30,7 +29,7 @@ def depth_attention_plotly(
 ) -> dict[str, Any]:
     """Return a plotly figure (as a dict) of `depth_attention_data`; the app draws one run a figure.
 
-    A run with a sweep has a third map, of its effects, with their means over targets below. `limits` are the ends of
+    A run with a sweep has a third map, of its effects. `limits` are the ends of
     the colour scales by part (weight, contribution, effect); None takes them from the runs drawn.
     """
     signed = {"weight": bool(data.attributes["signed"]), "contribution": True}
@@ -51,7 +50,7 @@ def depth_attention_plotly(
     for place, (run, array) in enumerate(data.arrays.items()):
         left = place * (width + _BETWEEN_RUNS)
         axes = RunAxes(place, left, width, wide=array.sizes["source"] > 12, effect="effect" in array.coords)
-        layout |= axes.described(array, look, mass=_mass_range(arrays), mean=_mean_range(arrays))
+        layout |= axes.described(array, look, mass=_mass_range(arrays))
         traces += _traces(run, array, axes, look)
         shapes += gap_lines(array, axes.weight, axes.rows, look)
         shapes += gap_lines(array, axes.contribution, axes.rows, look)
@@ -136,40 +135,15 @@ def _traces(run: str, array: xr.DataArray, axes: RunAxes, look: Look) -> list[di
 
 
 def _effects(run: str, array: xr.DataArray, axes: RunAxes, look: Look) -> list[dict[str, Any]]:
-    """Return the map of effects, and the mean effect of each source over the targets where it is measured."""
+    """Return the map of effects."""
     effect = np.asarray(array["effect"].values, dtype=np.float64)
     held = xr.DataArray(
         effect,
         dims=("target", "source"),
         coords={"reachable": array["reachable"], "interval": array["effect_interval"]},
     )
-    bars = {
-        "type": "bar",
-        "x": typed(np.arange(effect.shape[1], dtype=np.float64)),
-        "y": typed(mean_effects(effect)),
-        "xaxis": axes.effect,
-        "yaxis": axes.mean,
-        **_touching(effect.shape[1]),
-        "marker": {"color": look.theme["border-control"], "line": {"width": 0}},
-        "hoverinfo": "none" if look.host == "page" else "x+y",
-        "meta": {"run": run, "role": "mean-effect"},
-    }
     color = numbered("coloraxis", len(PARTS))
-    return [*effect_map_traces(run, held, (axes.effect, axes.rows), look, coloraxis=color), bars]
-
-
-def mean_effects(effect: FloatArray) -> FloatArray:
-    """Return the mean over the measured targets of each source [target, source], 0 where there is none."""
-    count = np.isfinite(effect).sum(axis=0)
-    return np.asarray(np.nansum(effect, axis=0) / np.maximum(count, 1))
-
-
-def _mean_range(arrays: list[xr.DataArray]) -> list[float]:
-    """One scale for the mean effects of all runs, 0 included."""
-    means = [mean_effects(array["effect"].values) for array in arrays if "effect" in array.coords]
-    ends = [0.0, *(float(end) for mean in means for end in (mean.min(), mean.max()))]
-    low, high = min(ends), max(ends)
-    return [low, high if high > low else low + 1.0]
+    return effect_map_traces(run, held, (axes.effect, axes.rows), look, coloraxis=color)
 
 
 def _touching(count: int) -> dict[str, float]:

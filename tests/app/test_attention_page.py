@@ -247,5 +247,5 @@ def test_effects_are_a_map_of_their_own_beside_weight_and_contribution(
     assert page.page.locator("#overlay-attention-1 .cell-mark").count() == 3
     page.open(f"{place}attention?step=300")
     assert page.page.locator("#warning-attention-1").text_content() == (
-        "measured at step 200, the page stands at 300"
+        "effects measured at step 200, page at 300"
     )

@@ -125,12 +125,12 @@ def test_axis_mode_and_step_choose_what_is_shown(page: AppPage, place: str, cut:
     at(page, place, "full", query="step=150&scale=linear")
     assert "mean, step 100" in page.page.locator("#overlay-effects").inner_text(), "the newest before 150"
     elsewhere = page.page.locator("#overlay-effects .elsewhere")
-    assert elsewhere.inner_text() == "measured at step 100, the page stands at 150"
-    assert page.page.locator("#warning-paths").inner_text() == elsewhere.inner_text()
+    assert elsewhere.inner_text() == "measured at step 100, page at 150"
+    assert page.page.locator("#warning-paths").inner_text() == f"effects {elsewhere.inner_text()}"
     page.page.on("request", lambda request: asked.append(request.post_data or ""))
     page.page.keyboard.press("ArrowRight")
     page.settle()
-    assert elsewhere.inner_text() == "measured at step 100, the page stands at 160"
+    assert elsewhere.inner_text() == "measured at step 100, page at 160"
     assert any('"ask-paths"' in body for body in asked)
     assert not any('"ask-effects"' in body for body in asked), "no other sweep, so nothing is asked for"
     page.page.keyboard.press("ArrowLeft")

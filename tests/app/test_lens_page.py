@@ -67,7 +67,7 @@ def test_hovering_names_the_state_and_the_page_says_of_which_step_a_lens_is(
 ) -> None:
     page.open(f"{place}lens?step=300&scale=linear")
     said = page.page.locator("#overlay-lens-kl .elsewhere").inner_text()
-    assert said == "measured at step 200, the page stands at 300", "of the other run it was measured there"
+    assert said == "measured at step 200, page at 300", "of the other run it was measured there"
     spot = page.page.evaluate(
         """() => {
           const gd = document.querySelector("#graph-lens-kl .js-plotly-plot");

@@ -85,7 +85,6 @@
     if (role === "entropy") return [ds.threeDigits(point.x), ds.nameOf(run), `entropy of ${map.target_names[point.y]}, 1 is uniform`, when];
     if (role.startsWith("mass")) return [ds.threeDigits(point.y), ds.nameOf(run), `mean ${role.slice(5)} of ${map.source_names[point.x]}`, when];
     const [target, source] = [map.target_names[point.y], map.source_names[point.x]];
-    if (role === "mean-effect") return [ds.threeDigits(point.y), `${ds.nameOf(run)}, nats a token`, `mean effect of cutting ${source}`, map.measured];
     if (role === "effect") {
       const half = Number.isFinite(point.customdata) ? ` ± ${ds.threeDigits(point.customdata)}` : "";
       return [`${ds.threeDigits(point.z)}${half}`, `${ds.nameOf(run)}, nats a token`, `${target} without ${source}, loss change when cut`, map.measured];

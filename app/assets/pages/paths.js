@@ -46,7 +46,7 @@
   /** Over the scatter: how each run's effects go with its weights and contributions, and what holds by construction. */
   const said = (gd, view) => [
     ...gd.layout.meta.lines.map(({ slot, text }) => [make("span", { class: "end-dash", style: { background: ds.colour(slot) } }), text]),
-    ...gd.layout.meta.captions.map((text, i) => (i ? [text] : [text, elsewhere(gd, view)])),
+    ...gd.layout.meta.captions.map((text, i) => (i ? [text] : [elsewhere(gd, view), text])),
   ].map((parts, i) => make("span", { class: "effect-line", style: { left: px(gd._fullLayout._size.l), top: px(4 + 16 * i) } }, ...parts));
   ds.paint("effects", said);
 
