@@ -6,9 +6,8 @@ import atexit
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -53,8 +52,10 @@ from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
 from depthscope.recording.probe_batch import PROBE, ProbeBatch, probe_stream, token_maps
 from depthscope.recording.rank_link import RankLink
+from depthscope.recording.rank_run import RankLabel, RankRun
 from depthscope.recording.ranks import Ranks, agreed
 from depthscope.recording.replaying import Replay
+from depthscope.recording.run_description import RunDescription
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
 from depthscope.recording.shards import local_parameters, stored_parameters
@@ -114,17 +115,6 @@ MASKED = "from row {step} on the positions that recorder.tokens(mask) counts, al
 MISFIT = "the mask given to recorder.tokens does not fit: {}. Give it as the sublayers see positions: [batch, time]"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunDescription:
-    """What is written once into a run's ``run.json``."""
-
-    path: Path
-    name: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    tags: tuple[str, ...] = ()
-    mantissa_bits: int | None = None
-
-
 def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
     """Return the probes that apply to every design, and those of installed packages; each finds its own sites."""
     names = tuple(name for name, _ in model.named_parameters())
@@ -168,8 +158,10 @@ class Session:
         ranks: Ranks | None = None,
         probe_batch: ProbeBatch | None = None,
         alone: bool = True,
+        per_rank: bool = False,
     ) -> None:
-        """`alone` says that the model talks to no other rank while it runs."""
+        """`alone` says that the model talks to no other rank while it runs; `per_rank`, that every rank also writes a
+        run of its own."""
         with agreed(ranks, "find the depth axis") as agreement:
             axis = anatomy.axis
             if axis is None:
@@ -186,6 +178,7 @@ class Session:
             self.observer = Observer(axis, (*shown, *checks), parameters, arming, interfaces)
             schedules = dict(every) if probe_batch is None else {**every, PROBE: probe_batch.schedule}
             agreement.same |= schema(axis, self.layout, shown, schedules, parameters)
+            agreement.same["per_rank"] = per_rank
             agreement.own = own_keys(axis, stored_parameters(model))
         keys = keys_of_all(agreement.everyone)
         plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming, interfaces)
@@ -232,8 +225,23 @@ class Session:
             lambda: self.writer.keep_notes(),
             self.warnings.append,
         )
+        self._rank_run: RankRun | None = None
         with agreed(ranks, "create the run"):
             self.writer = self.link.sending or _writer(description, self.layout, specs, model)
+            if ranks is not None and per_rank:
+                label = RankLabel(rank=ranks.rank, world=ranks.world, sharded=bool(keys["parameters"].any()))
+                sites = Sites(
+                    self.layout,
+                    [definitions[name] for name in shapes],
+                    Causes(axis, model, parameters),
+                    steps,
+                )
+                self._rank_run = RankRun(
+                    _writer(label.described(description), self.layout, label.labelled(specs), model),
+                    lambda sink, withdraw, own: Assembler(
+                        self.observer.probes, self.layout, shapes, sink, withdraw, sites, own
+                    ),
+                )
         self.resumes = isinstance(self.writer, RunWriter) and self.writer.recovered is not None
         """Rows from the next one on may be there already, of a run that went further."""
         self.writer.annotate("found_by", anatomy.found_by)
@@ -411,6 +419,8 @@ class Session:
         if self._rows:
             self._note_sites(final=True)
         self.writer.close()
+        if self._rank_run is not None:
+            self._rank_run.close(self.missing, self.notes)
 
     def leave(self) -> None:
         """Close because the interpreter ends and nobody else has."""
@@ -430,7 +440,10 @@ class Session:
                 self.link.sending.end(packet.stopped)
                 return
             self._look_for_changes()
-            self._assemble(*expand(packet, flat))
+            packet, flat = expand(packet, flat)
+            if self._rank_run is not None:
+                self._rank_run(packet, flat)
+            self._assemble(packet, flat)
             if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
                 self._say_missing(known(self._group_reasons.news(), self.recorded))
