@@ -236,8 +236,9 @@ class Session:
                     Causes(axis, model, parameters),
                     steps,
                 )
+                shared = [spec for spec in specs if spec.name != PROBE]  # every rank has the same batch
                 self._rank_run = RankRun(
-                    _writer(label.described(description), self.layout, label.labelled(specs), model),
+                    _writer(label.described(description), self.layout, label.labelled(shared), model),
                     lambda sink, withdraw, own: Assembler(
                         self.observer.probes, self.layout, shapes, sink, withdraw, sites, own
                     ),
