@@ -32,6 +32,7 @@ from depthscope.recording.attaching import (
 )
 from depthscope.recording.clock import Clock
 from depthscope.recording.evaluations import Evaluations
+from depthscope.recording.leaving import close_at_exit
 from depthscope.recording.neglect import Neglect
 from depthscope.recording.notices import (
     ALL_POSITIONS,
@@ -51,7 +52,7 @@ from depthscope.recording.report import Report
 from depthscope.recording.root_hooks import attach_root
 from depthscope.recording.run_description import RunDescription
 from depthscope.recording.schedule import Schedule, schedules
-from depthscope.recording.session import Session, close_at_exit
+from depthscope.recording.session import Session
 from depthscope.recording.shards import stored_parameters
 from depthscope.recording.step_facts import Scaler, StepFacts
 from depthscope.recording.strict import strict
