@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 from depthscope.figures.paper import Sheet, depth_ticks
 
 DOT = 2.0
+_ROOM, _APART = 1.6, 0.14
+"""Inches: the axis, and from label to label."""
 MOST_DOTS = 40
 """Targets of a map above which the marks of attention and MLP are left out."""
 
@@ -25,8 +27,9 @@ def target_ticks(
     layers = targets[kinds != "output"]
     starts = np.asarray(array["starts_block"].values)
     blocks = np.cumsum(starts)[kinds != "output"].tolist()
-    wanted = depth_ticks(len(layers), blocks, room=1.6, apart=0.14)
-    if len(layers) > 2 and wanted[-1] == len(layers) and (kinds == "output").any():
+    wanted = depth_ticks(len(layers), blocks, room=_ROOM, apart=_APART)
+    touching = _ROOM / len(targets) < _APART
+    if touching and len(layers) > 2 and wanted[-1] == len(layers) and (kinds == "output").any():
         wanted = wanted[:-1]  # it would touch `output`
     places = [place - 1 for place in wanted]
     texts = [str(layers[place]) for place in places]

@@ -61,7 +61,7 @@ def layer_ticks(layers: int, residual_block: Sequence[int]) -> list[int]:
         if layer == layers or residual_block[layer - 1] != residual_block[layer]
     ]
     if len(ends) < 2 or len(ends) > layers // 2:
-        distance = 2 ** max(1, math.ceil(math.log2(layers / 6)))
+        distance = 2 ** max(0, math.ceil(math.log2(layers / 6)))
         ends = [
             *(layer for layer in range(distance, layers, distance) if layers - layer >= distance / 2),
             layers,

@@ -53,25 +53,31 @@ def unsure(tokens: Sequence[Mapping[str, Array]], *, traced: bool) -> Unsure | N
 
     `traced` says that compiled code ran, where what a port shows is not followed to the layer that made it.
     """
-    seen = {kind: max((held[kind] for held in tokens if kind in held), key=np.sum) for kind in _kinds(tokens)}
-    if "write" not in seen:
+    write = _of(tokens, "write")
+    if write is None:
         return None
-    write = seen["write"]
-    whole = max(seen[kind].max() for kind in ("write", "embedding", "final_read") if kind in seen)
-    if "embedding" in seen and seen["embedding"].any():
-        whole = seen["embedding"].max()  # a layer that is called twice in a forward has more
-    short = write < whole
+    # What passes once in a forward, unless it is seen inside of a block that was dropped; most layers run in most.
+    once = [float(seen[0]) for kind in ("embedding", "final_read") if (seen := _of(tokens, kind)) is not None]
+    if (write == write[0]).all() and write[0] >= max(once, default=0.0):
+        return None
+    short = write < max([*once, np.median(write)])
     if not short.any():
         return None
     before = np.concatenate([[False], short[:-1]])
-    nothing = np.zeros_like(write)
     return Unsure(
-        state=(seen.get("state", nothing) != write) | (short & traced),
-        write_gradient=seen.get("write_gradient", nothing) != write,
+        state=_differs(write, _of(tokens, "state")) | (short & traced),
+        write_gradient=_differs(write, _of(tokens, "write_gradient")),
         read_gradient=(short | before) & traced,
         wrote=write > 0,
     )
 
 
-def _kinds(tokens: Sequence[Mapping[str, Array]]) -> set[str]:
-    return {kind for held in tokens for kind in held}
+def _of(tokens: Sequence[Mapping[str, Array]], kind: str) -> Array | None:
+    """Return the token positions of a site kind; the probe that saw most of them tells."""
+    held = [counts[kind] for counts in tokens if kind in counts]
+    return max(held, key=np.sum) if len(held) > 1 else held[0] if held else None
+
+
+def _differs(write: Array, seen: Array | None) -> Mask:
+    other: Mask = write != (np.zeros_like(write) if seen is None else seen)
+    return other

@@ -32,6 +32,7 @@ from depthscope.recording.attaching import (
 )
 from depthscope.recording.clock import Clock
 from depthscope.recording.evaluations import Evaluations
+from depthscope.recording.leaving import close_at_exit
 from depthscope.recording.neglect import Neglect
 from depthscope.recording.notices import (
     ALL_POSITIONS,
@@ -49,12 +50,9 @@ from depthscope.recording.ranks import agreed, meet, several_ranks
 from depthscope.recording.replaying import COMPILED_WHOLE, Replayed
 from depthscope.recording.report import Report
 from depthscope.recording.root_hooks import attach_root
+from depthscope.recording.run_description import RunDescription
 from depthscope.recording.schedule import Schedule, schedules
-from depthscope.recording.session import (
-    RunDescription,
-    Session,
-    close_at_exit,
-)
+from depthscope.recording.session import Session
 from depthscope.recording.shards import stored_parameters
 from depthscope.recording.step_facts import Scaler, StepFacts
 from depthscope.recording.strict import strict
@@ -94,6 +92,9 @@ class Recorder:
             held-out tokens that are run in evaluation mode at given steps, so that two runs differ by what they
             learned and not by their data. Read them as ``run["probe/state_rms"]``. Training stays bitwise the same.
         probe_every: steps between its rows, or a `Schedule`; the slow stream's by default.
+        per_rank: among several ranks, every rank also writes a run of its own beside the merged one
+            (``PATH.rank00000``, ...): the statistics of its own tokens, gradients of its own loss, parameter gradients
+            as its optimizer has them (under ``fully_shard``, of its shard). In one process there is nothing to add.
 
     A row's number is the count of optimizer steps completed before it: row 0 shows the untrained model. Attach
     before the first training step. After attaching nothing raises into the training loop: a
@@ -130,6 +131,7 @@ class Recorder:
         resume: Literal["auto", "never", "must"] = "auto",
         probe_batch: Any = None,
         probe_every: int | Schedule | None = None,
+        per_rank: bool = False,
     ) -> None:
         self.path = checked_path(path)
         self.closed = False
@@ -163,6 +165,7 @@ class Recorder:
             mantissa_bits=mantissa_bits,
         )
         self._probes = None if probes is None else checked_probes(probes)
+        self._per_rank = per_rank
         self._session: Session | None = None
         self._arming = Arming(self._inner)
         self._tell: Callable[[str, int, Mapping[str, Any]], None] | None = None
@@ -418,6 +421,7 @@ class Recorder:
             self._ranks,
             self._probe,
             self._ranks is None or isinstance(self._model, DistributedDataParallel),
+            self._per_rank,
         )
         self._session.wiring.strangers = self._optimizers.strangers
         if self._tell is not None:

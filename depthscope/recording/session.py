@@ -2,63 +2,49 @@
 
 from __future__ import annotations
 
-import atexit
-import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from depthscope.anatomy import Anatomy, AnatomyError, layout_of, parameter_groups
-from depthscope.marks import DepthAxis
+from depthscope.anatomy import Anatomy, AnatomyError, layout_of
 from depthscope.probes import (
     Array,
-    DepthAttention,
-    FreshShare,
-    Gradient,
-    HeadMaps,
-    Interfaces,
-    Magnitude,
     MixCheck,
     Mixing,
-    OuterState,
-    Output,
-    ParameterGradient,
-    PrenormState,
     Probe,
     ResidualCheck,
-    StreamGain,
-    Streams,
-    checked_probes,
     definitions_of,
-    registered_probes,
 )
 from depthscope.quantities import DepthLayout
 from depthscope.recording import hooks
 from depthscope.recording.agreement import keys_of_all, own_keys, schema
 from depthscope.recording.arming import Arming
 from depthscope.recording.assemble import Assembler
-from depthscope.recording.causes import NO_GRADIENTS, Causes
+from depthscope.recording.causes import Causes
+from depthscope.recording.default_probes import default_probes
 from depthscope.recording.group_reasons import GroupReasons, known
 from depthscope.recording.handover import Handover
 from depthscope.recording.interface_matrices import InterfaceMatrices
+from depthscope.recording.leaving import close_at_exit
 from depthscope.recording.ledger import Ledger, expand
+from depthscope.recording.needs import NEEDS, NO_VALUE
 from depthscope.recording.observer import Generation, Observer
 from depthscope.recording.packet import Packet
 from depthscope.recording.probe_batch import PROBE, ProbeBatch, probe_stream, token_maps
 from depthscope.recording.rank_link import RankLink
+from depthscope.recording.rank_run import RankLabel, RankRun
 from depthscope.recording.ranks import Ranks, agreed
 from depthscope.recording.replaying import Replay
+from depthscope.recording.run_description import RunDescription
 from depthscope.recording.schedule import Schedule
 from depthscope.recording.schema import absent, streams
 from depthscope.recording.shards import local_parameters, stored_parameters
-from depthscope.recording.sites import NO_PRODUCT, SILENT_AFTER, STOPPED, Sites
+from depthscope.recording.sites import SILENT_AFTER, STOPPED, Sites
 from depthscope.recording.trace_plan import TracePlan
 from depthscope.recording.values import Value, split
 from depthscope.recording.watched import Watched
@@ -72,7 +58,6 @@ from depthscope.store import (
     refuse_other_parameters,
 )
 
-NO_VALUE = "no value came in the first recorded steps"
 NOTHING_SEEN = (
     "no sublayer was seen in the first recorded step. Compiled code that ran before the recorder was attached (of this "
     "model, or of another of its class) goes on without its hooks: attach first, or call torch.compiler.reset() after "
@@ -82,75 +67,9 @@ MOVED = (
     "the model was moved to another device after the recorder was attached; what compiled code had recorded until "
     "then is left out: attach the recorder to the model where it trains"
 )
-_CLIPPING = "known with step(grad_norm=..., max_norm=...) or recorder.before_clip()"
-_NO_SCALER = "no GradScaler was seen"
-NEEDS = {
-    **{name: NO_PRODUCT for name in StreamGain.quantities},
-    "loss": "step() was given no loss",
-    **{
-        name: "no value came; where a write goes to several streams, it is wider than the read and has no angle with it"
-        for name in ("write_cosine", "write_dot")
-    },
-    "grad_norm_before_clip": _CLIPPING,
-    "clip_coefficient": _CLIPPING,
-    "loss_scale": _NO_SCALER,
-    "skipped": _NO_SCALER,
-    "query_norm": "no depth mixer has a query",
-    "outer_unread_share": "the outer state is not wider than the blocks, so all of it is read; or no module is R_b alone",
-    "write_read_coupling": "the interfaces are sharded outside their forward, or no modules are R_b and W_b alone",
-    "mixing_coefficient": "no contribution is parallel to its origin: matrices or gains for each feature lie between",
-    "learning_rate": "no step of an optimizer was seen",
-    "peak_memory": "no CUDA device is in use",
-    "tokens": "nothing that the loop calls the module with, or compiled code does, tells positions: use step(tokens=...)",
-    "step_seconds": "",  # come with the second row
-    "recording_seconds": "",
-    **{name: NO_GRADIENTS for name in ParameterGradient.quantities},
-    **{name: "no gradient came back in the first recorded steps" for name in Gradient.quantities},
-}
-"""What would have given an array its values; empty: they are only late."""
-
 
 MASKED = "from row {step} on the positions that recorder.tokens(mask) counts, all of them in forwards without a mask"
 MISFIT = "the mask given to recorder.tokens does not fit: {}. Give it as the sublayers see positions: [batch, time]"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunDescription:
-    """What is written once into a run's ``run.json``."""
-
-    path: Path
-    name: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    tags: tuple[str, ...] = ()
-    mantissa_bits: int | None = None
-
-
-def default_probes(axis: DepthAxis, model: nn.Module) -> tuple[Probe, ...]:
-    """Return the probes that apply to every design, and those of installed packages; each finds its own sites."""
-    names = tuple(name for name, _ in model.named_parameters())
-    places = {name: place for place, name in enumerate(names)}
-    groups = {
-        group: tuple(places[name] for name in members)
-        for group, members in parameter_groups(axis, model).items()
-    }
-    gradients = ParameterGradient(parameters=names, groups=groups)
-    heads = max((mixer.heads for mixer in axis.mixers), default=1)
-    own = (
-        Magnitude(),
-        FreshShare(),
-        Gradient(),
-        gradients,
-        DepthAttention(),
-        HeadMaps(sources=len(axis.source_names), heads=heads),
-        Mixing(),
-        OuterState(),
-        Interfaces(),
-        Output(),
-        PrenormState(),
-        Streams(),
-        StreamGain(),
-    )
-    return checked_probes((*own, *registered_probes()))
 
 
 class Session:
@@ -168,8 +87,10 @@ class Session:
         ranks: Ranks | None = None,
         probe_batch: ProbeBatch | None = None,
         alone: bool = True,
+        per_rank: bool = False,
     ) -> None:
-        """`alone` says that the model talks to no other rank while it runs."""
+        """`alone` says that the model talks to no other rank while it runs; `per_rank`, that every rank also writes a
+        run of its own."""
         with agreed(ranks, "find the depth axis") as agreement:
             axis = anatomy.axis
             if axis is None:
@@ -186,6 +107,7 @@ class Session:
             self.observer = Observer(axis, (*shown, *checks), parameters, arming, interfaces)
             schedules = dict(every) if probe_batch is None else {**every, PROBE: probe_batch.schedule}
             agreement.same |= schema(axis, self.layout, shown, schedules, parameters)
+            agreement.same["per_rank"] = per_rank
             agreement.own = own_keys(axis, stored_parameters(model))
         keys = keys_of_all(agreement.everyone)
         plan = TracePlan(axis, self.observer.probes, self.layout.outer_width, arming, interfaces)
@@ -232,8 +154,24 @@ class Session:
             lambda: self.writer.keep_notes(),
             self.warnings.append,
         )
+        self._rank_run: RankRun | None = None
         with agreed(ranks, "create the run"):
             self.writer = self.link.sending or _writer(description, self.layout, specs, model)
+            if ranks is not None and per_rank:
+                label = RankLabel(rank=ranks.rank, world=ranks.world, sharded=bool(keys["parameters"].any()))
+                sites = Sites(
+                    self.layout,
+                    [definitions[name] for name in shapes],
+                    Causes(axis, model, parameters),
+                    steps,
+                )
+                shared = [spec for spec in specs if spec.name != PROBE]  # every rank has the same batch
+                self._rank_run = RankRun(
+                    _writer(label.described(description), self.layout, label.labelled(shared), model),
+                    lambda sink, withdraw, own: Assembler(
+                        self.observer.probes, self.layout, shapes, sink, withdraw, sites, own
+                    ),
+                )
         self.resumes = isinstance(self.writer, RunWriter) and self.writer.recovered is not None
         """Rows from the next one on may be there already, of a run that went further."""
         self.writer.annotate("found_by", anatomy.found_by)
@@ -409,6 +347,8 @@ class Session:
         if self._rows:
             self._note_sites(final=True)
         self.writer.close()
+        if self._rank_run is not None:
+            self._rank_run.close(self.missing, self.notes)
 
     def leave(self) -> None:
         """Close because the interpreter ends and nobody else has."""
@@ -428,7 +368,10 @@ class Session:
                 self.link.sending.end(packet.stopped)
                 return
             self._look_for_changes()
-            self._assemble(*expand(packet, flat))
+            packet, flat = expand(packet, flat)
+            if self._rank_run is not None:
+                self._rank_run(packet, flat)
+            self._assemble(packet, flat)
             if "fast" in packet.stream_rows and self.link.sending is None:
                 self._rows += 1
                 self._say_missing(known(self._group_reasons.news(), self.recorded))
@@ -542,23 +485,3 @@ def _writer(
     )
     keep_parameters(description.path, shapes)
     return writer
-
-
-class Leaving(Protocol):
-    def leave(self) -> None: ...
-
-
-def close_at_exit(owner: Leaving) -> None:
-    """Close `owner` when the script ends without doing so, as long as it is alive.
-
-    zarr can't write once the interpreter shuts down, so an ``atexit`` callback comes too late;
-    ``threading._register_atexit`` runs before that, newest first, so this comes before the writer's own.
-    """
-    reference = weakref.ref(owner)
-
-    def close() -> None:
-        if (alive := reference()) is not None:
-            alive.leave()
-
-    register: Callable[[Callable[[], None]], object] = getattr(threading, "_register_atexit", atexit.register)
-    register(close)

@@ -159,7 +159,7 @@ STATE, GRADIENT, READ = "state_rms", "grad_write_rms", "grad_read_rms"
         (eagerly, True, (1,), False, {(STATE, 2), (GRADIENT, 2)}),
         (eagerly, True, (1,), True, {(STATE, 2), (GRADIENT, 2)}),
         (eagerly, True, (3,), True, {(STATE, 6), (GRADIENT, 6)}),
-        (each_block, None, (0,), False, {(READ, 3)}),
+        (each_block, None, (0,), True, {(STATE, 1), (STATE, 2), (READ, 1), (READ, 2), (READ, 3)}),
         (each_block, None, (1,), True, {(STATE, 2), (STATE, 3), (STATE, 4), (READ, 3), (READ, 4), (READ, 5)}),
     ],
 )
@@ -221,11 +221,17 @@ def test_beside_a_dropped_block_a_value_is_right_or_missing(
         ({"write": [2, 0, 2], "state": [2, 2, 2]}, False, [2]),
         ({"write": [2, 2, 2], "state": [2, 2, 2]}, True, []),
         ({"write": [2, 4, 2], "state": [2, 4, 2]}, True, []),  # a layer that is called twice in each
+        # The embedding is seen in the first block, the last read in the last one: each forward dropped one of them.
+        (
+            {"write": [1, 2, 2, 1], "state": [2, 2, 1, 1], "embedding": [1], "final_read": [1]},
+            True,
+            [1, 3, 4],
+        ),
     ],
 )
 def test_what_numbers_of_tokens_tell(counts: dict[str, list[int]], traced: bool, lost: list[int]) -> None:
-    tokens = {kind: np.array(each, float) for kind, each in counts.items()} | {"embedding": np.array([2.0])}
-    found = unsure([tokens], traced=traced)
+    tokens = {"embedding": [2], **counts}
+    found = unsure([{kind: np.array(each, float) for kind, each in tokens.items()}], traced=traced)
     assert lost == [] if found is None else (np.flatnonzero(found.state) + 1).tolist() == lost
 
 

@@ -18,6 +18,8 @@ TWO = (
     "one_step/foreign/fsdp",
     "streams/hc:n=2,dynamic=yes/ddp",
     "inner/foreign/ddp",
+    "apart/prenorm/ddp",
+    "apart/prenorm/fsdp",
     "mixed/foreign/fsdp",
     "accumulated/prenorm/ddp",
     "accumulated/foreign/fsdp",

@@ -73,6 +73,20 @@ def inner(design: str, how: str, path: Path) -> dict[str, Any]:
     return {"path": recorder.path.name}
 
 
+def apart(design: str, how: str, path: Path) -> dict[str, Any]:
+    """Every rank writes a run of its own too; two rows, and a second recorder goes on with one more."""
+    model = wrapped(trained(design), how)
+    optimizer = still(model)
+    rank = dist.get_rank()
+    for first, last in ((0, 2), (2, 3)):
+        with Recorder(
+            model, path / "run", optimizer=optimizer, every=EVERY, start_step=first, per_rank=True
+        ) as recorder:
+            for place in range(first, last):
+                step(model, optimizer, recorder, 10 * place + rank)
+    return {}
+
+
 def mixed(design: str, how: str, path: Path) -> dict[str, Any]:
     """FSDP2 computing in bf16 and reducing in fp32."""
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)

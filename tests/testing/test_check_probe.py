@@ -32,7 +32,7 @@ from depthscope.probes import (
 )
 from depthscope.quantities import Quantity
 from depthscope.recording import Recorder
-from depthscope.recording.session import default_probes
+from depthscope.recording.default_probes import default_probes
 from depthscope.store import open_run
 from depthscope.testing import ProbeError, check_probe
 from tests.recording.loops import LAYERS, batches, build, optimizer_of, train
