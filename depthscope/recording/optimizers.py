@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,10 +30,11 @@ class OptimizerReader:
         self,
         optimizers: Iterable[torch.optim.Optimizer],
         parameters: Mapping[str, nn.Parameter],
-        read: Callable[[Mapping[str, Tensor], Tensor | None], None],
+        read: Callable[[Callable[[], Mapping[str, Tensor]], Tensor | None], None],
         evaluations: Evaluations,
     ) -> None:
-        """`read` is given gradients, and what they are still multiplied by; `evaluations` is told of each of a closure's."""
+        """`read` is given what looks gradients up, and what they are still multiplied by; `evaluations` is told of each
+        of a closure's."""
         self.optimizers = tuple(optimizers)
         self.parameters = parameters
         self.read = read
@@ -107,13 +109,13 @@ class OptimizerReader:
                 {name: listened(each) if callable(each) else each for name, each in kwargs.items()},
             )
         # A fused optimizer under GradScaler unscales inside its kernel, so its gradients are still scaled.
-        self.read(self.gradients(optimizer), getattr(optimizer, "grad_scale", None))
+        self.read(partial(self.gradients, optimizer), getattr(optimizer, "grad_scale", None))
         return None
 
     def _after(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if _has_closure(args, kwargs):
             self.evaluations.step_ends()
-            self.read(self.gradients(optimizer), None)
+            self.read(partial(self.gradients, optimizer), None)
 
 
 def _calling_scaler() -> Any:

@@ -506,13 +506,13 @@ class Recorder:
             return None
         return session.replay.take(args, kwargs, self._mask)
 
-    def _read_gradients(self, gradients: Mapping[str, Tensor], scale: Tensor | None) -> None:
+    def _read_gradients(self, gradients: Callable[[], Mapping[str, Tensor]], scale: Tensor | None) -> None:
         if not self._inert and self._optimizers.optimizers and not self._optimizers.closure:
             # The first forward was compiled code, where nothing can be run in between.
             self._guarded(self._run_probe)
         if not self._inert and self._armed("fast") and self._session is not None:
             observer = self._session.observer
-            self._guarded(lambda: observer.see_parameter_gradients(gradients, scale))
+            self._guarded(lambda: observer.see_parameter_gradients(gradients(), scale))
 
     def _evaluate(self) -> None:
         """An optimizer begins a step in which it evaluates its loss itself."""
@@ -578,7 +578,7 @@ class Recorder:
                 if unseen and "slow" in session.observer.streams and self._probe is None:
                     session.replay.refuse(COMPILED_WHOLE)
                 if not self._optimizers.optimizers:
-                    self._read_gradients(self._optimizers.gradients(), None)
+                    self._read_gradients(self._optimizers.gradients, None)
                 generations = session.observer.take()
                 counted = session.positions_of(generations)
                 if tokens is None:
