@@ -38,12 +38,14 @@ def copied(folder: Path) -> Path:
 
 def run_tests(folder: Path, files: list[Path]) -> tuple[int, str]:
     """Run test files within the copy; return pytest's exit code and what it printed."""
+    # Not as a part of this session: what ranks recorded for one copy would be taken for what they record in another.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", "-p", "no:cacheprovider", "--tb=line"]
         + [str(file.relative_to(ROOT)) for file in files],
         check=False,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=own | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
