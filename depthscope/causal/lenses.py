@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from depthscope.anatomy import Anatomy
 from depthscope.causal.attribution import attribute_logits
 from depthscope.causal.batch import Batch, batches_of
+from depthscope.causal.belonging import refuse_other_run
 from depthscope.causal.choose_sources import depth_sources
 from depthscope.causal.error import CausalError
 from depthscope.causal.identity import data_digest, weights_digest
@@ -48,6 +49,7 @@ def measure_lenses(
     """
     listed = batches_of(batches, model)
     subject = Subject.of(model, listed[0].args, listed[0].kwargs, anatomy=anatomy)
+    refuse_other_run(path, subject)
     with kept_in(path) as folder:
         store = _store(folder, subject, listed, k, about or {})
         for number, batch in enumerate(listed):

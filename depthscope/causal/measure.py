@@ -11,6 +11,7 @@ from torch import nn
 
 from depthscope.anatomy import Anatomy
 from depthscope.causal.batch import Batch, batches_of
+from depthscope.causal.belonging import refuse_other_run
 from depthscope.causal.choose_sources import depth_sources
 from depthscope.causal.mixer_sources import MixerSources
 from depthscope.causal.plan import Kind, Plan, family_plan, outer_plan, reset_plan, source_plan, sublayer_plan
@@ -53,10 +54,11 @@ def measure_effects(
         they are made of; see `depthscope.causal.sweep`.
 
     Raises:
-        CausalError: the model does not allow it; the message says why.
+        CausalError: the model does not allow it, or `path` lies beside a run of another model; the message says why.
     """
     listed = batches_of(batches, model)
     subject = Subject.of(model, listed[0].args, listed[0].kwargs, anatomy=anatomy)
+    refuse_other_run(path, subject)
     plan = plan_of(subject, listed[0], kind, mode)
     return sweep(subject, listed, plan, path=path, about=about, advance=advance)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import torch
 from rich.console import Console
 
 from depthscope.cli import main
-from depthscope.models import Decoder
+from depthscope.models import Decoder, residual_from_string
 from depthscope.store import list_sweeps, open_run
 from depthscope.training import (
     CheckpointError,
@@ -118,12 +120,44 @@ def test_a_checkpoint_of_ones_own_takes_a_model_and_data(
     mine.build = build  # type: ignore[attr-defined]
     mine.held_out = lambda: (torch.randint(0, 256, (2, 9)) for _ in range(99))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "my_models", mine)
-    where = write_small(tmp_path / "run")
+    where = tmp_path / "run"
+    shutil.copytree(run, where, ignore=shutil.ignore_patterns("causal", "checkpoints"))
     words = (where, "--checkpoint", file, "--model", "my_models:build", "--data", "my_models:held_out")
     code, _, err = type_causal(capsys, *words, "--batches", "3", "--kind", "sublayers", "--mode", "mean")
     assert (code, err) == (0, "")
     (sweep,) = list_sweeps(where)
     assert (sweep.name, sweep.step, sweep.read().sizes["batch"]) == ("sublayers-mean-1234", 1234, 3)
+
+
+def test_a_checkpoint_of_another_run_is_refused_and_nothing_is_kept(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = tmp_path / "run"
+    shutil.copytree(run, where, ignore=shutil.ignore_patterns("causal"))
+    newest = newest_checkpoint(run)
+    assert newest is not None
+    config = restore(torch.load(newest, weights_only=True))[0].config
+    for design, layers, told in (
+        ("hires:n=2,B=2", 4, f"design: the run {DESIGN}, the model hires:n=2,B=2)"),
+        (DESIGN, 6, "sublayers: the run 4, the model 6; depth sources: the run 3, the model 4"),
+    ):
+        sizes = replace(config, layers=layers)
+        other = Decoder(sizes, residual_from_string(design, sizes))
+        save_checkpoint(tmp_path / "other.pt", other, step=12)
+        code, out, err = type_causal(capsys, where, "--checkpoint", tmp_path / "other.pt", "--batches", "1")
+        assert (code, out) == (1, "")
+        assert told in err
+        assert str(where) in err
+    assert list_sweeps(where) == []
+
+
+def test_a_step_that_the_checkpoint_denies_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = run / "checkpoints" / "step-00000004.pt"
+    code, _, err = type_causal(capsys, run, "--checkpoint", file, "--step", "12")
+    assert (code, err) == (
+        2,
+        f"depthscope: causal: --step 12, but {file} says step 4; leave --step out\n",
+    )
 
 
 def _forget(module: torch.nn.Module) -> None:
