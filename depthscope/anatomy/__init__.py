@@ -1,6 +1,7 @@
 """Finding the depth axis of a model: blocks, sublayers, and where each read, write and state passes."""
 
 from depthscope.anatomy.anatomy import Anatomy, call_arguments, inspect_model
+from depthscope.anatomy.assemble import FOUND_DESIGN
 from depthscope.anatomy.blocks import Candidate
 from depthscope.anatomy.error import AnatomyError
 from depthscope.anatomy.finding import Check
@@ -11,6 +12,7 @@ from depthscope.anatomy.untouched import untouched
 from depthscope.anatomy.wrappers import holds_shards, is_sharded, unwrap
 
 __all__ = [
+    "FOUND_DESIGN",
     "REST",
     "Anatomy",
     "AnatomyError",

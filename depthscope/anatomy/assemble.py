@@ -12,7 +12,7 @@ from depthscope.anatomy.forward import Observation
 from depthscope.anatomy.plan import Plan
 from depthscope.marks import DepthAxis, Port, Sublayer
 
-DESIGN = "additive"
+FOUND_DESIGN = "additive"
 """What the design of a model is called that writes all its sublayers to one stream."""
 
 
@@ -61,7 +61,7 @@ def assemble(model: nn.Module, plan: Plan, seen: Observation) -> Settled:
     )
     embedding, norm, head = seen.surroundings.sort(model)
     axis = DepthAxis(
-        design=DESIGN,
+        design=FOUND_DESIGN,
         embedding=findings[0].entry,
         final_read=seen.final_read or findings[-1].leave,
         sublayers=numbered,

@@ -16,11 +16,11 @@ A mean over few batches is uncertain: read ``effect`` together with ``effect_int
 """
 
 from depthscope.causal.attribution import Attribution, attribute_logits
-from depthscope.causal.batch import Batch, batch_of, batches_of
+from depthscope.causal.batch import Batch, batch_of, batches_of, iterate
 from depthscope.causal.block_reset import boundaries, carry_across
 from depthscope.causal.choose_sources import depth_sources
 from depthscope.causal.depth_sources import DepthSources
-from depthscope.causal.error import CausalError
+from depthscope.causal.error import BatchError, CausalError
 from depthscope.causal.intervention import NOTHING, Edit, Intervention, Skip
 from depthscope.causal.lenses import measure_lenses
 from depthscope.causal.logit_lens import LogitLens, logit_lens
@@ -28,7 +28,7 @@ from depthscope.causal.measure import ablate_sources, knock_out, measure_effects
 from depthscope.causal.outer_state import cut_outer_extra, cut_outer_read, cut_outer_write
 from depthscope.causal.patch import patch_state, state_ports
 from depthscope.causal.plan import Kind, Plan
-from depthscope.causal.replacing import MODES, Mode
+from depthscope.causal.replacing import MODES, Mode, default_mode
 from depthscope.causal.rows import losses_under
 from depthscope.causal.similarity import block_influence, linear_cka
 from depthscope.causal.subject import Subject
@@ -41,6 +41,7 @@ __all__ = [
     "NOTHING",
     "Attribution",
     "Batch",
+    "BatchError",
     "CausalError",
     "DepthSources",
     "Edit",
@@ -62,7 +63,9 @@ __all__ = [
     "cut_outer_extra",
     "cut_outer_read",
     "cut_outer_write",
+    "default_mode",
     "depth_sources",
+    "iterate",
     "knock_out",
     "linear_cka",
     "logit_lens",

@@ -12,17 +12,18 @@ from torch import Tensor, nn
 
 from depthscope.anatomy import Anatomy
 from depthscope.causal.attribution import attribute_logits
-from depthscope.causal.batch import Batch, batches_of
+from depthscope.causal.batch import Batch
 from depthscope.causal.choose_sources import depth_sources
 from depthscope.causal.error import CausalError
 from depthscope.causal.identity import data_digest, weights_digest
 from depthscope.causal.logit_lens import logit_lens
+from depthscope.causal.prepare import prepare
 from depthscope.causal.reads import depth_names
 from depthscope.causal.similarity import block_influence, linear_cka
 from depthscope.causal.subject import Subject
 from depthscope.causal.sweep import Advance
-from depthscope.causal.sweep_store import kept_in, tokens_kept
-from depthscope.store import CellArray, CellStore, Coordinate, check_same, open_sweep
+from depthscope.causal.sweep_store import gone_on, kept_in, tokens_kept
+from depthscope.store import CellArray, CellStore, Coordinate, open_sweep
 
 LAST = "lens_kl"
 """Written last of a batch: it says that the batch is finished."""
@@ -46,8 +47,7 @@ def measure_lenses(
         sources: else the attribute ``no_attribution`` says why. Of the first batch: ``cka`` (depth, other_depth), and
         token by token ``token_kl``, ``token_top`` (depth, sequence, position) and ``token_attribution`` (part, ...).
     """
-    listed = batches_of(batches, model)
-    subject = Subject.of(model, listed[0].args, listed[0].kwargs, anatomy=anatomy)
+    listed, subject = prepare(model, batches, anatomy, path)
     with kept_in(path) as folder:
         store = _store(folder, subject, listed, k, about or {})
         for number, batch in enumerate(listed):
@@ -97,9 +97,7 @@ def _store(
         "batches": len(batches),
     }
     if path.exists():
-        store = CellStore(path)
-        check_same(store, identity)
-        return store
+        return gone_on(path, identity)
     attributes = {**about, "kind": "lens", "k": k, "design": axis.design, "identity": identity}
     names = depth_names(axis)
     parts: tuple[str, ...] = ()

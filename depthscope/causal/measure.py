@@ -10,11 +10,11 @@ import xarray as xr
 from torch import nn
 
 from depthscope.anatomy import Anatomy
-from depthscope.causal.batch import Batch, batches_of
+from depthscope.causal.batch import Batch
 from depthscope.causal.choose_sources import depth_sources
-from depthscope.causal.mixer_sources import MixerSources
 from depthscope.causal.plan import Kind, Plan, family_plan, outer_plan, reset_plan, source_plan, sublayer_plan
-from depthscope.causal.replacing import Mode
+from depthscope.causal.prepare import prepare
+from depthscope.causal.replacing import Mode, default_mode
 from depthscope.causal.subject import Subject
 from depthscope.causal.sweep import Advance, sweep
 
@@ -53,24 +53,23 @@ def measure_effects(
         they are made of; see `depthscope.causal.sweep`.
 
     Raises:
-        CausalError: the model does not allow it; the message says why.
+        CausalError: the model does not allow it, or `path` lies beside a run of another model; the message says why.
     """
-    listed = batches_of(batches, model)
-    subject = Subject.of(model, listed[0].args, listed[0].kwargs, anatomy=anatomy)
+    listed, subject = prepare(model, batches, anatomy, path)
     plan = plan_of(subject, listed[0], kind, mode)
     return sweep(subject, listed, plan, path=path, about=about, advance=advance)
 
 
 def plan_of(subject: Subject, batch: Batch, kind: Kind, mode: Mode | None) -> Plan:
     """Return the interventions of one kind for a model; `batch` is what its sources are checked on."""
+    chosen = mode or default_mode(kind, bool(subject.axis.mixers))
     if kind == "sublayers":
-        return sublayer_plan(subject.axis, mode or "zero")
+        return sublayer_plan(subject.axis, chosen)
     if kind == "outer":
-        return outer_plan(subject.axis, subject.width, mode or "zero")
+        return outer_plan(subject.axis, subject.width, chosen)
     if kind == "resets":
         return reset_plan(subject.axis)
     sources = depth_sources(subject, batch)
-    chosen = mode or ("renormalise" if isinstance(sources, MixerSources) else "zero")
     return source_plan(sources, chosen) if kind == "sources" else family_plan(sources, chosen)
 
 

@@ -14,6 +14,11 @@ Mode = Literal["renormalise", "zero", "mean", "resample"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
+def default_mode(kind: str, mixers: bool) -> Mode:
+    """Return what stands in place of what a sweep of `kind` cuts where nobody says; `mixers`: there are weights."""
+    return "renormalise" if mixers and kind in ("sources", "families") else "zero"
+
+
 def replacement(mode: Mode, value: Tensor, donor: Tensor | None) -> Tensor:
     """Return what stands in the place of `value` [batch, time, d]; `donor` is its value on another batch."""
     if mode == "mean":

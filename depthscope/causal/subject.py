@@ -9,14 +9,15 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from depthscope.anatomy import Anatomy, inspect_model, unwrap
-from depthscope.causal.batch import logits_of
-from depthscope.causal.error import CausalError
+from depthscope.anatomy import Anatomy, AnatomyError, inspect_model, unwrap
+from depthscope.causal.batch import EXPECTED, described, logits_of
+from depthscope.causal.error import BatchError, CausalError
 from depthscope.causal.intervention import NOTHING, Intervention
 from depthscope.causal.labels import Passed, axis_ports, compare
 from depthscope.causal.trace import trace, wrap
 from depthscope.causal.values import Values
 from depthscope.causal.visits import Place, perform, plan_visits
+from depthscope.causal.vocabulary import refuse_unknown_tokens
 from depthscope.marks import DepthAxis, Port
 
 M = TypeVar("M", bound=nn.Module)
@@ -68,15 +69,17 @@ class Subject:
                 back the process's random state afterwards.
 
         Raises:
+            BatchError: the forward raised, or a token id is none of the vocabulary.
             CausalError: no depth axis was found, or a place shows something else than it should.
         """
         call = dict(kwargs or {})
         copied = copy.deepcopy(unwrap(model)).eval().requires_grad_(False)
         if anatomy is None:
-            anatomy = inspect_model(copied, call or tuple(args))
+            anatomy = _inspected(copied, args, call)
         if anatomy.axis is None:
             raise CausalError(f"{anatomy.model}: no depth axis is known. {' '.join(anatomy.notes)}")
         axis = anatomy.axis
+        refuse_unknown_tokens(copied, axis, args, call)
         # Before anything is wrapped: these may be called at any time.
         final_norm, head = (
             _only_module(copied, names) for names in (axis.final_norm_parameters, axis.head_parameters)
@@ -87,7 +90,10 @@ class Subject:
         plain = {path: _unwrapped(copied.get_submodule(path)) for path in paths}
         ports, hooked = axis_ports(axis), _values(axis)
         passed = Passed(copied, ports, hooked)
-        output = passed.run(args, call)
+        try:
+            output = passed.run(args, call)
+        except Exception as error:
+            raise _forward_raised(copied, error, args, call) from error
         unseen = [sublayer.name for sublayer in axis.sublayers if sublayer.write not in hooked]
         if unseen:
             raise CausalError(f"{anatomy.model}: a forward shows no write of {', '.join(unseen)}")
@@ -134,6 +140,27 @@ class Subject:
         depth = len(port.path)
         found = self._tensors.get(port.module, ())
         return tuple(path[depth:] for path in found if path[:depth] == port.path)
+
+
+def _inspected(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Anatomy:
+    try:
+        return inspect_model(model, dict(kwargs) or tuple(args))
+    except AnatomyError as error:
+        if error.__cause__ is None:
+            raise CausalError(str(error)) from error
+        raise _forward_raised(model, error.__cause__, args, kwargs) from error
+
+
+def _forward_raised(
+    model: nn.Module, error: BaseException, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> BatchError:
+    given = ", ".join(
+        [*map(described, args), *(f"{name}={described(each)}" for name, each in kwargs.items())]
+    )
+    return BatchError(
+        f"the forward of {type(model).__name__} raised {type(error).__name__} when it was given {given}: {error}; "
+        f"expected {EXPECTED}"
+    )
 
 
 def _only_module(model: nn.Module, names: Sequence[str]) -> nn.Module | None:

@@ -53,8 +53,7 @@ def begun(
         "batches": len(batches),
     }
     if path.exists():
-        store = CellStore(path)
-        check_same(store, identity)
+        store = gone_on(path, identity)
     else:
         told = {"note": plan.note} if plan.note else {}
         store = CellStore.create(
@@ -80,6 +79,19 @@ def begun(
             [int((row, column) in plan.cells) for column in columns] for row in range(len(plan.targets))
         ]
         store.put("exists", (0, 0), np.array(exists))
+    return store
+
+
+def gone_on(path: Path, identity: Mapping[str, Any]) -> CellStore:
+    """Return a store begun before, read whole: a damaged one is told before anything is measured.
+
+    Raises:
+        CorruptRun: a file is damaged.
+        ValueError: it was begun for something else.
+    """
+    store = CellStore(path)
+    check_same(store, identity)
+    store.read()
     return store
 
 

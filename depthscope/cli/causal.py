@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import sys
 from itertools import islice
 from math import isfinite
 from pathlib import Path
@@ -15,7 +16,7 @@ from depthscope.cli.errors import CliError, UsageError
 from depthscope.cli.options import count, natural
 from depthscope.cli.runs import open_named
 from depthscope.cli.subject import Measured, checkpoint_of, demo_batches, place
-from depthscope.cli.target import call, load
+from depthscope.cli.target import call, each, load
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 LENS = "lens"
 KINDS = ("sources", "families", "sublayers", "outer", "resets", LENS)
+BATCHES = 8
 MODES = ("renormalise", "zero", "mean", "resample")
 
 
@@ -59,13 +61,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=MODES,
         help="what stands in place of what is cut (default: renormalise where there are weights, else zero)",
     )
-    parser.add_argument("--batches", type=count, default=8, metavar="N", help="batches measured (default: 8)")
+    parser.add_argument("--batches", type=count, metavar="N", help=f"batches measured (default: {BATCHES})")
     parser.add_argument(
         "--step", type=natural, metavar="N", help="steps the checkpoint was trained for, if it does not say"
     )
     parser.add_argument("--device", metavar="NAME", help="cpu or cuda (default: cuda where there is one)")
     parser.add_argument(
-        "--name", metavar="NAME", help="name of the store RUN/causal/NAME.zarr (default: KIND-MODE-STEP)"
+        "--name",
+        metavar="NAME",
+        help="name of the store RUN/causal/NAME.zarr "
+        "(default: KIND-STEP, or KIND-MODE-STEP where the mode is not the default)",
     )
 
 
@@ -75,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise CliError(
                 f"causal needs {package}, which is not installed; type: pip install 'depthscope[{extra}]'"
             )
-    from depthscope.causal import CausalError, batches_of
+    from depthscope.causal import BatchError, CausalError, batches_of
     from depthscope.store import RunError, sweep_path
 
     if arguments.kind in (LENS, "resets") and arguments.mode is not None:
@@ -83,15 +88,19 @@ def run(arguments: argparse.Namespace) -> int:
     found = open_named(arguments.run, "causal")
     measured = checkpoint_of(found.path, arguments.checkpoint, arguments.model, arguments.step)
     place(measured.model, arguments.device)
-    name = arguments.name or _name(arguments, measured)
+    name = arguments.name or _name(arguments, measured, found)
     try:
         path = sweep_path(found.path, name)
     except ValueError as error:
         raise UsageError(f"causal: {error}") from None
     try:
-        batches = batches_of(islice(_batches(arguments, measured), arguments.batches))
+        batches = batches_of(islice(_batches(arguments, measured), arguments.batches or BATCHES))
+        _warn_of_few(arguments, len(batches))
         about = {"run": found.id, "step": measured.step, "checkpoint": str(measured.file.name)}
         data = _measured(arguments, measured, batches, path, about)
+    except BatchError as error:
+        source = f"--data {arguments.data!r}: " if arguments.data else ""
+        raise CliError(f"causal: {source}{error}") from None
     except CausalError as error:
         raise CliError(f"causal: {error}") from None
     except RunError as error:
@@ -139,18 +148,34 @@ def _measured(
 
 
 def _batches(arguments: argparse.Namespace, measured: Measured) -> Any:
+    from depthscope.causal import iterate
+
     if arguments.data is not None:
         given = load(arguments.data, "--data")
-        return iter(call(given, arguments.data, "--data") if callable(given) else given)
+        made = call(given, arguments.data, "--data") if callable(given) else given
+        return each(iterate(made), arguments.data, "--data")
     if not measured.demo:
         raise UsageError(
             "causal: --data module:function is needed: only a demo's checkpoint brings its own text"
         )
-    return demo_batches(measured.model, arguments.batches)
+    return demo_batches(measured.model, arguments.batches or BATCHES)
 
 
-def _name(arguments: argparse.Namespace, measured: Measured) -> str:
-    parts = [arguments.kind, arguments.mode, None if measured.step is None else str(measured.step)]
+def _warn_of_few(arguments: argparse.Namespace, found: int) -> None:
+    if arguments.batches is not None and found < arguments.batches:
+        source = f"--data {arguments.data!r}" if arguments.data else "the held-out text"
+        unknown = ", and of one batch the interval is not known" if found == 1 else ""
+        note = f"--batches {arguments.batches}, but {source} gives {found}: fewer are measured{unknown}"
+        print(f"depthscope: causal: {note}", file=sys.stderr)
+
+
+def _name(arguments: argparse.Namespace, measured: Measured, run: Run) -> str:
+    from depthscope.causal import default_mode
+
+    # The run's mixers are the model's: another model is refused.
+    usual = default_mode(arguments.kind, any(run.layout.sources))
+    mode = None if arguments.mode == usual else arguments.mode
+    parts = [arguments.kind, mode, None if measured.step is None else str(measured.step)]
     return "-".join(part for part in parts if part)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import TYPE_CHECKING
 
 from depthscope.cli.table import Column, print_table
@@ -26,7 +27,7 @@ def print_effects(data: xr.Dataset) -> None:
     print_table(
         (*_PAIR, *_CHANGE),
         [
-            [str(targets[row]), str(sources[column]), f"{change:+.4g}", f"{half[row, column]:.2g}"]
+            [str(targets[row]), str(sources[column]), f"{change:+.4g}", _half_width(half[row, column])]
             for change, (row, column) in cells[:SHOWN]
         ],
     )
@@ -49,7 +50,7 @@ def print_paths(effects: Sequence[PathEffect]) -> None:
                 f"{each.weight:.3f}",
                 f"{each.contribution:+.3f}",
                 f"{each.effect:+.4g}",
-                f"{each.interval:.2g}",
+                _half_width(each.interval),
             ]
             for each in first[:SHOWN]
         ],
@@ -87,6 +88,11 @@ def print_lens(data: xr.Dataset) -> None:
         columns, [[str(name), f"{loss:.3f}", f"{kl:.3f}", f"{shared:.2f}"] for name, loss, kl, shared in rows]
     )
     print(f"Nats a token, mean of {_counted(data.sizes['batch'])}.")
+
+
+def _half_width(value: float) -> str:
+    """Of one batch no interval is known."""
+    return "-" if isnan(value) else f"{value:.2g}"
 
 
 def _counted(batches: int) -> str:

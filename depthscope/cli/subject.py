@@ -47,10 +47,9 @@ def checkpoint_of(run: Path, file: Path | None, factory: str | None, step: int |
             model, known = restore(held)
         except CheckpointError as error:
             raise CliError(f"causal: {path}: {error}") from None
-        return Measured(model=model, file=path, step=known if step is None else step, demo=True)
-    return Measured(
-        model=_filled(factory, held, path), file=path, step=_step(held) if step is None else step, demo=False
-    )
+        return Measured(model=model, file=path, step=_agreed(known, step, path), demo=True)
+    agreed = _agreed(_step(held), step, path)
+    return Measured(model=_filled(factory, held, path), file=path, step=agreed, demo=False)
 
 
 def place(model: nn.Module, device: str | None) -> None:
@@ -107,6 +106,13 @@ def _filled(factory: str, held: Any, path: Path) -> nn.Module:
     except (RuntimeError, TypeError, AttributeError) as error:
         raise CliError(f"causal: the weights of {path} do not fit --model {factory!r}: {error}") from None
     return model
+
+
+def _agreed(held: int | None, typed: int | None, path: Path) -> int | None:
+    """Return the step that the checkpoint says or the user typed; UsageError where they are two."""
+    if held is not None and typed is not None and held != typed:
+        raise UsageError(f"causal: --step {typed}, but {path} says step {held}; leave --step out")
+    return typed if held is None else held
 
 
 def _step(held: Any) -> int | None:

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -40,6 +41,18 @@ def call(function: Any, target: str, what: str) -> Any:
         return function()
     except Exception as error:
         raise CliError(f"{what} {target!r} raised {_told(error)}") from error
+
+
+def each(entries: Iterator[Any], target: str, what: str) -> Iterator[Any]:
+    """Yield what a user's iterator gives; what it raises on the way becomes a CliError with its place."""
+    while True:
+        try:
+            entry = next(entries)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise CliError(f"{what} {target!r} raised {_told(error)}") from error
+        yield entry
 
 
 def _import(name: str, what: str) -> ModuleType:

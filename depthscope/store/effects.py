@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from depthscope.store.cells import CellStore
-from depthscope.store.errors import CorruptRun, RunError
+from depthscope.store.errors import RunError, corrupt_sweep
 from depthscope.store.interval import mean_interval
 
 if TYPE_CHECKING:
@@ -118,10 +119,10 @@ def check_same(store: CellStore, identity: Mapping[str, Any]) -> None:
     """Raise ValueError when a store was begun for something else than `identity`, naming what differs."""
     before = store.attributes.get("identity")
     if not isinstance(before, Mapping):
-        raise CorruptRun(store.path, "its attributes do not say what was measured")
+        raise corrupt_sweep(store.path, "its attributes do not say what was measured")
     other = [name for name, value in identity.items() if before.get(name) != value]
     if other:
         told = "; ".join(f"{name} was {before.get(name)!r}, is {identity[name]!r}" for name in other)
         raise ValueError(
-            f"{store.path} was begun for something else ({told}); choose another name, or delete it: rm -r {store.path}"
+            f"{store.path} was begun for something else ({told}); choose another name, or delete it: rm -r {shlex.quote(str(store.path))}"
         )

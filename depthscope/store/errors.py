@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 FORMAT = 1
@@ -61,6 +62,11 @@ def newer_format(path: Path, found: object) -> NewerFormat:
         f"{path} has format {found}; this depthscope reads formats up to {FORMAT}. "
         "Update it: pip install -U depthscope",
     )
+
+
+def corrupt_sweep(path: Path, what: str) -> CorruptRun:
+    again = f"Delete it and measure again: rm -r {shlex.quote(str(path))}"
+    return CorruptRun(path, f"the sweep {path} is damaged: {what}. {again}")
 
 
 def corrupt(path: Path, what: str) -> CorruptRun:

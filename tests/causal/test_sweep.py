@@ -139,6 +139,20 @@ def test_a_damaged_chunk_is_told_and_never_read(tmp_path: Path) -> None:
     chunk.write_bytes(content)
     with pytest.raises(CorruptRun, match=r"loss_change/c\.1\.0\.0"):
         open_sweep(path).read()
+    # Gone on with, it is told before anything is measured.
+    (path / "loss_change" / "c.3.0.0").unlink()
+    with pytest.raises(CorruptRun, match=rf"{path} is damaged: loss_change/c\.1\.0\.0.*: rm -r {path}"):
+        knock_out(trained(DESIGN), [batch()], path=path)
+    assert not (path / "loss_change" / "c.3.0.0").exists()
+
+
+@pytest.mark.parametrize("broken", ["zarr.json", "target_name/c.0"])
+def test_a_store_with_broken_metadata_or_labels_names_its_path(tmp_path: Path, broken: str) -> None:
+    path = sweep_path(tmp_path, "a")
+    knock_out(trained(DESIGN), [batch()], path=path)
+    (path / broken).write_bytes(b"{")
+    with pytest.raises(CorruptRun, match=rf"{path} is damaged: {broken.split('/')[0]}.*: rm -r {path}"):
+        knock_out(trained(DESIGN), [batch()], path=path)
 
 
 SCRIPT = """

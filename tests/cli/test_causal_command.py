@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 import types
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +17,7 @@ import torch
 from rich.console import Console
 
 from depthscope.cli import main
-from depthscope.models import Decoder
+from depthscope.models import Decoder, residual_from_string
 from depthscope.store import list_sweeps, open_run
 from depthscope.training import (
     CheckpointError,
@@ -118,12 +122,123 @@ def test_a_checkpoint_of_ones_own_takes_a_model_and_data(
     mine.build = build  # type: ignore[attr-defined]
     mine.held_out = lambda: (torch.randint(0, 256, (2, 9)) for _ in range(99))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "my_models", mine)
-    where = write_small(tmp_path / "run")
+    where = tmp_path / "run"
+    shutil.copytree(run, where, ignore=shutil.ignore_patterns("causal", "checkpoints"))
     words = (where, "--checkpoint", file, "--model", "my_models:build", "--data", "my_models:held_out")
     code, _, err = type_causal(capsys, *words, "--batches", "3", "--kind", "sublayers", "--mode", "mean")
     assert (code, err) == (0, "")
     (sweep,) = list_sweeps(where)
     assert (sweep.name, sweep.step, sweep.read().sizes["batch"]) == ("sublayers-mean-1234", 1234, 3)
+
+
+def test_a_checkpoint_of_another_run_is_refused_and_nothing_is_kept(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = tmp_path / "run"
+    shutil.copytree(run, where, ignore=shutil.ignore_patterns("causal"))
+    newest = newest_checkpoint(run)
+    assert newest is not None
+    config = restore(torch.load(newest, weights_only=True))[0].config
+    for design, layers, told in (
+        ("hires:n=2,B=2", 4, f"design: the run {DESIGN}, the model hires:n=2,B=2)"),
+        (DESIGN, 6, "sublayers: the run 4, the model 6; depth sources: the run 3, the model 4"),
+    ):
+        sizes = replace(config, layers=layers)
+        other = Decoder(sizes, residual_from_string(design, sizes))
+        save_checkpoint(tmp_path / "other.pt", other, step=12)
+        code, out, err = type_causal(capsys, where, "--checkpoint", tmp_path / "other.pt", "--batches", "1")
+        assert (code, out) == (1, "")
+        assert told in err
+        assert str(where) in err
+    assert list_sweeps(where) == []
+
+
+def test_a_step_that_the_checkpoint_denies_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = run / "checkpoints" / "step-00000004.pt"
+    code, _, err = type_causal(capsys, run, "--checkpoint", file, "--step", "12")
+    assert (code, err) == (
+        2,
+        f"depthscope: causal: --step 12, but {file} says step 4; leave --step out\n",
+    )
+
+
+@pytest.fixture
+def mine(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """Return an empty module that the command line can name as `mine`."""
+    module = types.ModuleType("mine")
+    monkeypatch.setitem(sys.modules, "mine", module)
+    return module
+
+
+def _late_failure() -> Iterator[torch.Tensor]:
+    yield torch.zeros(2, 9, dtype=torch.int64)
+    raise RuntimeError("no more")
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda: None, "the batches are None; expected a list of batches"),
+        (lambda: torch.zeros(2, 9, dtype=torch.int64), "the batches are a tensor of shape [2, 9], int64"),
+        (lambda: [torch.zeros(2, 1, dtype=torch.int64)], "a batch is a tensor of shape [2, 1], int64"),
+        (lambda: [torch.zeros(2, 9)], "a batch is a tensor of shape [2, 9], float32"),
+        (lambda: [torch.full((2, 9), 256)], "a token is 256; expected token ids from 0 to 255"),
+        (lambda: [torch.full((2, 9), -100)], "no target of a batch counts"),
+        (_late_failure, "raised RuntimeError: no more"),
+    ],
+)
+def test_data_that_are_no_batches_are_told_by_their_option(
+    run: Path, mine: types.ModuleType, capsys: pytest.CaptureFixture[str], made: Any, told: str
+) -> None:
+    mine.data = made  # type: ignore[attr-defined]
+    code, out, err = type_causal(capsys, run, "--data", "mine:data", "--name", "refused")
+    assert (code, out) == (1, "")
+    assert "--data 'mine:data'" in err
+    assert told in err
+    assert "example=" not in err
+    assert not (run / "causal" / "refused.zarr").exists()
+
+
+def test_fewer_batches_than_asked_for_are_told_and_one_has_no_interval(
+    run: Path, mine: types.ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine.data = lambda: [torch.arange(18).view(2, 9)]  # type: ignore[attr-defined]
+    words = (run, "--data", "mine:data", "--name", "few", "--kind", "sublayers")
+    code, out, err = type_causal(capsys, *words, "--batches", "2")
+    told = "fewer are measured, and of one batch the interval is not known"
+    assert (code, err) == (0, f"depthscope: causal: --batches 2, but --data 'mine:data' gives 1: {told}\n")
+    assert "nan" not in out
+    assert [line.split()[-1] for line in out.splitlines()[1:5]] == ["-"] * 4
+    code, _, err = type_causal(capsys, *words)
+    assert (code, err) == (0, "")  # nobody asked for more
+    code, out, err = type_causal(
+        capsys, run, "--data", "mine:data", "--name", "few-sources", "--batches", "1"
+    )
+    assert (code, err) == (0, "")
+    assert "nan" not in out
+
+
+def test_the_default_mode_typed_goes_on_with_the_default_store(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = tmp_path / "run"
+    shutil.copytree(run, where, ignore=shutil.ignore_patterns("causal"))
+    assert type_causal(capsys, where, "--batches", "2")[0] == 0
+    chunks = {file: file.stat().st_mtime_ns for file in where.glob("causal/*/loss_change/c.*")}
+    assert chunks
+    for mode in ("renormalise", "zero"):
+        assert type_causal(capsys, where, "--batches", "2", "--mode", mode)[0] == 0
+    assert all(file.stat().st_mtime_ns == before for file, before in chunks.items())
+    assert sorted(sweep.name for sweep in list_sweeps(where)) == ["sources-5", "sources-zero-5"]
+    assert type_causal(capsys, where, "--batches", "1", "--kind", "sublayers", "--mode", "zero")[0] == 0
+    assert (where / "causal" / "sublayers-5.zarr").is_dir()
+    # A damaged one is told with its place and what to delete.
+    path = where / "causal" / "sources-5.zarr"
+    (path / "zarr.json").write_text("{")
+    code, _, err = type_causal(capsys, where, "--batches", "2")
+    assert code == 1
+    assert err.startswith(f"depthscope: causal: the sweep {path} is damaged: zarr.json is not JSON")
+    assert err.endswith(f"rm -r {path}\n")
 
 
 def _forget(module: torch.nn.Module) -> None:
