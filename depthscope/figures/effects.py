@@ -16,7 +16,7 @@ from depthscope.figures.readable import ReadableRun
 from depthscope.figures.target_rows import target_coordinates
 from depthscope.figures.within import require_within
 from depthscope.quantities import DepthLayout
-from depthscope.store import Sweep
+from depthscope.store import RunError, Sweep
 
 Against = Literal["weight", "contribution"]
 AGAINST: tuple[Against, ...] = ("weight", "contribution")
@@ -42,6 +42,10 @@ class EffectsOptions:
 
     def __post_init__(self) -> None:
         require_within("least_distance", self.least_distance, 1)
+
+
+class DamagedSweep(Absent):
+    """There are effects, and a file of theirs cannot be read."""
 
 
 def effects_data(runs: Sequence[ReadableRun], options: EffectsOptions) -> Labelled:
@@ -82,7 +86,10 @@ def measured_effects(run: ReadableRun, options: EffectsOptions) -> xr.DataArray:
     if sweep is None:
         some = chosen_sweep(sweeps) is not None
         raise Absent(f"{NO_EFFECTS} with mode {mode}" if some else f"{NO_EFFECTS}; {REMEDY}")
-    data = effect_map(run, sweep)
+    try:
+        data = effect_map(run, sweep)
+    except RunError as error:
+        raise DamagedSweep(str(error)) from None
     if not np.isfinite(data["effect"].values).any():
         raise Absent(f"{NO_EFFECTS} yet: the sweep {sweep.name} has just begun")
     other = {"zero": "renormalise", "renormalise": "zero"}.get(sweep.mode, "")
@@ -97,22 +104,40 @@ def measured_effects(run: ReadableRun, options: EffectsOptions) -> xr.DataArray:
     )
 
 
-def measured_beside(run: ReadableRun, *, step: int | None, cut: Cut) -> xr.DataArray | None:
-    """Return the effects of the very pairs whose weights `run` recorded; None where none are measured."""
+def measured_beside(
+    run: ReadableRun, *, step: int | None, cut: Cut
+) -> tuple[xr.DataArray | None, dict[str, Any]]:
+    """Return the effects of the very pairs whose weights `run` recorded, None where none are, and attributes of them.
+
+    ``measured`` says of what, empty without any, at ``sweep_step``; ``sweep_damaged`` says which file of a sweep cannot
+    be read: what needs no sweep is shown all the same.
+    """
+    none = {"measured": "", "sweep_step": None, "sweep_damaged": ""}
     try:
         found = measured_effects(run, EffectsOptions(step=step, cut=cut))
+    except DamagedSweep as error:
+        return None, {**none, "sweep_damaged": str(error)}
     except Absent:
-        return None
-    return None if found.attrs["record_step"] is None else found
+        return None, none
+    if found.attrs["record_step"] is None:
+        return None, none
+    return found, {**none, "measured": sweep_words(found), "sweep_step": found.attrs["sweep_step"]}
 
 
 def _largest_difference(data: xr.Dataset, sweep: Sweep, sweeps: Sequence[Sweep], other: str) -> float:
-    """Return how far the effects of two modes on the same weights and data are apart; NaN without the other mode."""
+    """Return how far the effects of two modes on the same weights and data are apart; NaN without the other mode.
+
+    NaN also where the other is damaged: it takes nothing from the sweep that is shown.
+    """
     alike = [each for each in sweeps if each.step == sweep.step and _measured_on(each) == _measured_on(sweep)]
     twin = chosen_sweep(alike, mode=other) if other else None
     if twin is None:
         return float("nan")
-    both = np.abs(twin.read(("loss_change",))["effect"].values - data["effect"].values)
+    try:
+        other_effect = twin.read(("loss_change",))["effect"].values
+    except RunError:
+        return float("nan")
+    both = np.abs(other_effect - data["effect"].values)
     return float(np.nanmax(both)) if np.isfinite(both).any() else float("nan")
 
 

@@ -60,9 +60,14 @@ class Sweep:
 
         Beside ``loss_change`` (target, source, batch), in nats a token and positive where the cut
         hurts, come its mean over batches ``effect`` (target, source), the half width ``effect_interval`` of its 95 % t
-        interval, and ``batches_measured``. CorruptRun when a file is damaged.
+        interval, and ``batches_measured``. CorruptRun names run, sweep and file when one is damaged.
         """
-        data = self.cells.read(names)
+        try:
+            data = self.cells.read(names)
+        except (OSError, ValueError, KeyError) as error:
+            found = str(error).replace(str(self.path), self.path.name)
+            run = self.path.parent.parent.name
+            raise CorruptRun(self.path, f"sweep {self.name} of run {run} is damaged: {found}") from None
         if CHANGE not in data:
             return data
         change: npt.NDArray[np.float64] = data[CHANGE].values

@@ -13,14 +13,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from depthscope.figures import (
+    DepthAttentionOptions,
     EffectPairs,
     EffectsOptions,
     Look,
+    SkipPathOptions,
+    depth_attention_data,
     effect_limits,
     effect_pairs,
     effect_scatter_plotly,
     effects_data,
     figure,
+    skip_paths_data,
 )
 from depthscope.figures.effect_axis import EffectAxis
 from depthscope.figures.effect_scatter_plotly import kept
@@ -109,7 +113,27 @@ def test_a_damaged_sweep_is_named_and_other_runs_stay(run: Run, tmp_path: Path) 
     (store.path / "loss_change" / "c.3.0.0").write_bytes(b"no chunk")
     data = effects_data([run, other], EffectsOptions())
     assert list(data.arrays) == [other.id]
-    assert data.absent[run.id].startswith("cannot be read: loss_change/c.3.0.0")
+    assert data.absent[run.id].startswith("sweep a of run full is damaged: loss_change/c.3.0.0")
+
+
+def test_a_damaged_sweep_costs_effects_alone(run: Run) -> None:
+    whole = skip_paths_data([run], SkipPathOptions()).arrays[run.id]
+    store = write_sweep(run.path, "a", 200, changes(), layout=LAYOUT)
+    (store.path / "loss_change" / "c.5.0.1").write_bytes(b"10 bytes..")
+    told = "sweep a of run full is damaged: loss_change/c.5.0.1: a chunk file is 10 bytes long"
+    paths = skip_paths_data([run], SkipPathOptions()).arrays[run.id]
+    maps = depth_attention_data([run], DepthAttentionOptions()).arrays[run.id]
+    np.testing.assert_array_equal(paths.values, whole.values)
+    for array in (paths, maps):
+        assert (array.attrs["sweep_damaged"], array.attrs["measured"]) == (told, "")
+        assert "effect" not in array.coords
+
+
+def test_a_damaged_twin_takes_nothing_from_the_sweep_that_is_shown(run: Run) -> None:
+    write_sweep(run.path, "zero", 200, changes(), layout=LAYOUT)
+    store = write_sweep(run.path, "other", 200, changes(), layout=LAYOUT, mode="renormalise")
+    (store.path / "loss_change" / "c.5.0.1").write_bytes(b"no chunk")
+    assert np.isnan(only(run, cut="zero").attrs["largest_difference"])
 
 
 def test_how_far_zero_and_renormalise_are_apart_is_said_of_the_same_weights_and_data(run: Run) -> None:
