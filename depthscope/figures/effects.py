@@ -32,7 +32,7 @@ class EffectsOptions:
     """Which effects are shown, and against what."""
 
     step: int | None = None
-    """Each run shows its newest sweep at or before this step, else its first after it; None means its newest."""
+    """Each run shows its sweep nearest to this step, of two the later; None means its newest."""
     cut: Cut = "any"
     """What stands in place of the source that is cut; `any`: whatever was measured."""
     against: Against = "weight"

@@ -55,6 +55,11 @@ class Sweep:
         """What stands in place of what is cut; empty for a sweep that cuts nothing."""
         return str(self.attributes.get("mode", ""))
 
+    @property
+    def batches(self) -> int:
+        """How many batches were measured, as far as the sweep has come: of each array by its finished chunks."""
+        return self.cells.finished("batch")
+
     def read(self, names: Collection[str] | None = None) -> xr.Dataset:
         """Return the arrays called `names` in memory, None for all: those of each token are large.
 

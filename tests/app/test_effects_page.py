@@ -122,19 +122,22 @@ def test_what_disagrees_is_marked_counted_and_named(page: AppPage, place: str) -
 
 def test_axis_mode_and_step_choose_what_is_shown(page: AppPage, place: str, cut: Path) -> None:
     asked: list[str] = []
-    at(page, place, "full", query="step=150&scale=linear")
-    assert "mean, step 100" in page.page.locator("#overlay-effects").inner_text(), "the newest before 150"
+    at(page, place, "full", query="step=130&scale=linear")
+    assert "mean, step 100" in page.page.locator("#overlay-effects").inner_text(), "the nearest to 130"
     elsewhere = page.page.locator("#overlay-effects .elsewhere")
-    assert elsewhere.inner_text() == "measured at step 100, page at 150"
+    assert elsewhere.inner_text() == "measured at step 100, page at 130"
     assert page.page.locator("#warning-paths").inner_text() == f"effects {elsewhere.inner_text()}"
     page.page.on("request", lambda request: asked.append(request.post_data or ""))
     page.page.keyboard.press("ArrowRight")
     page.settle()
-    assert elsewhere.inner_text() == "measured at step 100, page at 160"
+    assert elsewhere.inner_text() == "measured at step 100, page at 140"
     assert any('"ask-paths"' in body for body in asked)
     assert not any('"ask-effects"' in body for body in asked), "no other sweep, so nothing is asked for"
-    page.page.keyboard.press("ArrowLeft")
+    page.page.keyboard.press("ArrowRight")
     page.settle()
+    assert "zero, step 200" in page.page.locator("#overlay-effects").inner_text(), (
+        "150 is as near to 100: the later"
+    )
     page.page.locator('select[data-name="cut"]').select_option("zero")
     page.page.get_by_role("button", name="Contribution").click()
     page.settle()
