@@ -97,6 +97,14 @@ def path_effects(run: ReadableRun, sweep: Sweep) -> list[PathEffect]:
     ]
 
 
+def steps_apart(effect: int | None, weights: int | None) -> str:
+    """Say of which steps effects and recorded weights are where these are not one step; empty where they are."""
+    if weights is None or effect == weights:
+        return ""
+    when = "an unknown step" if effect is None else f"step {effect:,}"
+    return f"effect of {when} beside weights of step {weights:,}"
+
+
 def widest_paths(effects: Sequence[PathEffect], count: int, least_distance: int = 2) -> list[PathEffect]:
     """Return the pairs at some distance with the largest weights, largest first; pairs without a weight are left out."""
     far = [each for each in effects if each.distance >= least_distance and np.isfinite(each.weight)]

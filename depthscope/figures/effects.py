@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from depthscope.analysis import chosen_sweep, effect_map
+from depthscope.analysis import chosen_sweep, effect_map, steps_apart
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.limits import Limits
 from depthscope.figures.readable import ReadableRun
@@ -55,7 +55,8 @@ def effects_data(runs: Sequence[ReadableRun], options: EffectsOptions) -> Labell
     over batches), ``batches``, ``weight``, ``contribution`` (both of the record that the checkpoint belongs to),
     ``distance``, ``reachable``, ``shown`` (a point of the scatter: far enough, of a target with two sources or more,
     with a weight or contribution); over target those of `target_coordinates` and ``n_sources``; over source
-    ``source`` and ``source_name``. Attributes: ``sweep``, ``mode``, ``sweep_step``, ``record_step``, ``note``.
+    ``source`` and ``source_name``. Attributes: ``sweep``, ``mode``, ``sweep_step``, ``record_step``, ``note``,
+    ``least_distance``.
     """
     arrays, absent, names = per_run(runs, lambda run: measured_effects(run, options))
     return Labelled(
@@ -170,6 +171,26 @@ def effect_limits(arrays: Sequence[xr.DataArray]) -> Limits | None:
     )
 
 
+def paired_words(array: xr.DataArray) -> str:
+    """Say what was measured, as `sweep_words` does, and beside weights of which step where that is another."""
+    apart = steps_apart(array.attrs["sweep_step"], array.attrs["record_step"])
+    return ", ".join(filter(None, (sweep_words(array), apart)))
+
+
+def width_words(arrays: Sequence[xr.DataArray], against: str) -> str:
+    """Name what effects are drawn against: with its step where that is another than the effects', of all runs the same."""
+    steps = {(array.attrs["sweep_step"], array.attrs["record_step"]) for array in arrays}
+    if len(steps) != 1 or not steps_apart(*next(iter(steps))):
+        return against
+    return f"{against} of step {next(iter(steps))[1]:,}"
+
+
+def pairs_words(array: xr.DataArray) -> str:
+    """Say which pairs are points and enter the rank correlations."""
+    least = int(array.attrs["least_distance"])
+    return f"pairs of reads with 2 sources or more{f', at distance {least} or more' if least > 1 else ''}"
+
+
 def sweep_words(array: xr.DataArray) -> str:
     """Say what was measured: ``renormalise, step 300, 8 batches``."""
     step = array.attrs["sweep_step"]
@@ -206,6 +227,7 @@ def _labelled(layout: DepthLayout, data: xr.Dataset, options: EffectsOptions) ->
             "long_name": "loss change when cut",
             "units": "nats/token",
             "design": layout.design,
+            "least_distance": options.least_distance,
             "source_axis": str(data["source_name"].values[-1]).partition(" ")[0],
         },
     )

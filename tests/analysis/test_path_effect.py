@@ -170,11 +170,13 @@ def test_only_a_pair_that_is_wide_and_free_or_narrow_and_costly_disagrees() -> N
     effect[[3, 12]] = 9.0, 8.0
     effect[[14, 19]] = 0.4
     free, costly = disagreements(width, effect, interval)
-    assert np.flatnonzero(free).tolist() == [19], "14 costs nothing either, and is not among the widest two"
+    assert np.flatnonzero(free).tolist() == [19], "14 shows no cost either, and is not among the widest two"
     assert np.flatnonzero(costly).tolist() == [3], "the other costly one is wider than half of all"
     interval[3] = 9.5
     assert not disagreements(width, effect, interval)[1].any(), "its interval holds 0"
-    interval[19] = np.nan
+    effect[19], interval[19] = 20.0, 30.0
+    assert not disagreements(width, effect, interval)[0].any(), "the largest effect, measured badly"
+    effect[19], interval[19] = 0.4, np.nan
     assert not disagreements(width, effect, interval)[0].any(), "one batch has no interval"
     assert not disagreements(width[:9], effect[:9], interval[:9])[1].any(), "a tenth of nine is none"
 

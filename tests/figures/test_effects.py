@@ -24,6 +24,7 @@ from depthscope.figures import (
     effect_scatter_plotly,
     effects_data,
     figure,
+    paired_words,
     skip_paths_data,
 )
 from depthscope.figures.effect_axis import EffectAxis
@@ -147,8 +148,8 @@ def test_how_far_zero_and_renormalise_are_apart_is_said_of_the_same_weights_and_
     words = effect_scatter_plotly(effects_data([run], EffectsOptions()), look=Look(host="page"))["layout"][
         "meta"
     ]
-    assert words["captions"][-1] == (
-        "Zero and renormalise agree where a mix feeds only an RMSNorm; here they differ by 0.004 at most"
+    assert " ".join(row["text"] for row in words["rows"]).endswith(
+        ". Zero and renormalise agree where a mix feeds only an RMSNorm; here they differ by 0.004 at most"
     )
     elsewhere = {"identity": {"weights": "other", "data": "d"}}
     write_sweep(run.path, "mean", 210, changes(), layout=LAYOUT, **elsewhere)
@@ -167,6 +168,18 @@ def test_points_stand_at_weight_and_effect_with_their_interval(run: Run) -> None
     assert sorted(at[1]) == pytest.approx(sorted(array.values[shown]))
     bars = np.concatenate([trace["error_y"]["array"] for trace in drawn])
     assert bars == pytest.approx(np.full(36, 12.7062 * 0.1 / 2))
+
+
+def test_weights_of_another_step_than_the_effects_are_told(run: Run) -> None:
+    write_sweep(run.path, "a", 206, changes(), layout=LAYOUT)
+    data = effects_data([run], EffectsOptions())
+    apart = "effect of step 206 beside weights of step 200"
+    assert paired_words(data.arrays[run.id]) == f"zero, step 206, 2 batches, {apart}"
+    layout = effect_scatter_plotly(data, look=Look(host="page"))["layout"]
+    assert apart in " ".join(row["text"] for row in layout["meta"]["rows"])
+    assert layout["xaxis"]["title"]["text"] == "weight of step 200"
+    write_sweep(run.path, "b", 210, changes(), layout=LAYOUT)
+    assert paired_words(only(run)) == "zero, step 210, 2 batches"
 
 
 def test_a_notebook_shows_scatter_and_map(run: Run) -> None:
@@ -271,7 +284,9 @@ def test_a_deep_run_draws_600_points_and_says_so(tmp_path: Path) -> None:
     drawn = effect_scatter_plotly(effects_data([run], EffectsOptions()), look=Look(host="page"))
     assert sum(len(trace["customdata"]) for trace in drawn["data"]) == 600
     meta = drawn["layout"]["meta"]
-    assert meta["lines"][0]["text"].endswith("1,176 pairs, 600 of them drawn"), "48 * 49 / 2"
+    said = " ".join(row["text"] for row in meta["rows"])
+    assert "over 1,176 pairs, 600 of them drawn" in said, "48 * 49 / 2"
+    assert max(len(row["text"]) for row in meta["rows"]) <= 72
     for trace in untyped(drawn["data"]):
         for y, place in zip(trace["y"], trace["customdata"], strict=True):
             effect = meta["runs"][run.id]["effect"][place]
