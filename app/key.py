@@ -38,7 +38,7 @@ def kind_keys() -> list[html.Span]:
 
 def disagreement_keys(free: int, costly: int, rule: str) -> list[html.Span]:
     """Return the keys of paths whose routing and effect disagree, each with how many there are; `rule` says which."""
-    kinds = (("square", free, "wide, costs nothing"), ("triangle", costly, "narrow, costs much"))
+    kinds = (("square", free, "wide, no cost seen"), ("triangle", costly, "narrow, costs much"))
     return [
         html.Span([html.Span(className=f"marker {shape}"), f"{count} {words}"], className="key", title=rule)
         for shape, count, words in kinds

@@ -102,12 +102,16 @@
     };
   };
 
-  /** The step that stands for the one shown where sweeps of a kind are asked for: which sweep a run shows changes only
-      at the steps that some run was measured at. */
+  /** The step that stands for the one shown where sweeps of a kind are asked for: a run shows the sweep nearest to it,
+      of two the later, so which that is changes only halfway between two steps that the run was measured at: of one way of
+      cutting these need not be neighbours. */
   ds.measuredStep = (view, kind) => {
     if (view.following) return null;
-    const before = view.runs.flatMap((run) => run.measured?.[kind] ?? []).filter((step) => step <= view.shownStep);
-    return Math.max(0, ...before);
+    const halfway = view.runs.flatMap((run) => {
+      const steps = run.measured?.[kind] ?? [];
+      return steps.flatMap((step, i) => steps.slice(i + 1).map((later) => Math.ceil((step + later) / 2)));
+    });
+    return Math.max(0, ...halfway.filter((step) => step <= view.shownStep));
   };
 
   /** In words, where something was measured at another step than the page stands at; nothing where it was not. */

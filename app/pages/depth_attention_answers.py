@@ -15,7 +15,7 @@ from depthscope.app.absent import definition, why_empty
 from depthscope.app.answer import Answer
 from depthscope.app.key import hatch_key, kind_keys, scale_key
 from depthscope.app.newest import of_newest
-from depthscope.app.pages.effects_answers import EFFECT_DEFINITION, measured_elsewhere
+from depthscope.app.pages.effects_answers import EFFECT_DEFINITION, damaged_sweeps, measured_elsewhere
 from depthscope.app.panel import empty_words, table_rows
 from depthscope.app.reading import CachedRun
 from depthscope.app.reference import reference_step
@@ -73,7 +73,15 @@ def attention_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, in
         note=f"{note}, step {step:,}{effects}",
         figure=figure,
         warning=", ".join(
-            filter(None, (crashed, array.attrs["contribution_absent"], measured_elsewhere(data, ask.step)))
+            filter(
+                None,
+                (
+                    crashed,
+                    array.attrs["contribution_absent"],
+                    damaged_sweeps(data),
+                    measured_elsewhere(data, ask.step),
+                ),
+            )
         ),
         definition="\n\n".join([*map(definition, _MAPPED), _PALE, *([EFFECT_DEFINITION] if effects else [])]),
         key=_key(figure, limits, everyone),

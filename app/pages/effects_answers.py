@@ -55,8 +55,13 @@ def effects_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]
     )
     pairs = [effect_pairs(array, ask.against) for array in drawn.values()]
     counts = [int(sum(getattr(each, kind).sum() for each in pairs)) for kind in ("free", "costly")]
-    silent = [shortened(data.names[run], 16) for run in data.names if run not in drawn]
-    lacking = f"{', '.join(silent)}: {NO_EFFECTS}" if silent else ""
+    damaged = [reason for reason in data.absent.values() if "is damaged" in reason]
+    silent = [
+        shortened(data.names[run], 16)
+        for run in data.names
+        if run not in drawn and data.absent.get(run) not in damaged
+    ]
+    lacking = "; ".join([*damaged, *([f"{', '.join(silent)}: {NO_EFFECTS}"] if silent else [])])
     return Answer(
         title=title,
         figure=figure,
@@ -98,6 +103,12 @@ def measured_elsewhere(data: Labelled, step: int | None) -> str:
     return f"effects measured at step{'s' if len(steps) > 1 else ''} {told}, page at {step:,}"
 
 
+def damaged_sweeps(data: Labelled) -> str:
+    """Say which sweeps cannot be read, so that no effects stand beside what was recorded."""
+    told = dict.fromkeys(str(array.attrs["sweep_damaged"]) for array in data.arrays.values())
+    return "; ".join(filter(None, told))
+
+
 def _none_measured(ask: Ask, runs: Sequence[CachedRun], data: Labelled) -> list[Any]:
     """Say that nothing is measured, and what to type for the first run."""
     if data.arrays:
@@ -105,6 +116,9 @@ def _none_measured(ask: Ask, runs: Sequence[CachedRun], data: Labelled) -> list[
             "No measured pair lies at this distance with a recorded weight.", "Lower the distance."
         )
     reasons = sorted({reason.partition(";")[0] for reason in data.absent.values()})
+    damaged = [reason for reason in reasons if "is damaged" in reason]
+    if damaged:
+        return [html.P(f"{reason}.") for reason in damaged]
     mode = None if ask.cut == "any" else ask.cut
     run = next((each for each in runs if each.id == ask.ordered[0]), runs[0])
     reason = f"{reasons[0][:1].upper()}{reasons[0][1:]}." if len(reasons) == 1 else f"{NO_EFFECTS}."

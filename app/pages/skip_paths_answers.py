@@ -12,7 +12,7 @@ from dash import html
 from depthscope.app.absent import definition, reasons_by_name, why_empty
 from depthscope.app.answer import Answer
 from depthscope.app.key import kind_keys
-from depthscope.app.pages.effects_answers import EFFECT_DEFINITION, measured_elsewhere
+from depthscope.app.pages.effects_answers import EFFECT_DEFINITION, damaged_sweeps, measured_elsewhere
 from depthscope.app.panel import empty_words, table_rows
 from depthscope.app.reading import CachedRun
 from depthscope.app.state import Ask
@@ -101,7 +101,9 @@ def paths_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) 
     return Answer(
         title=title,
         note=", ".join(filter(None, (_averaged(data), left_out))),
-        warning=measured_elsewhere(data, ask.step) if measured else "",
+        warning="; ".join(
+            filter(None, (measured_elsewhere(data, ask.step) if measured else "", damaged_sweeps(data)))
+        ),
         rows=table_rows((*_HEAD, *([(_EFFECT, "number")] if measured else [])), rows),
         key=[html.Span(_measured(data), className="note", title=EFFECT_DEFINITION)] if measured else [],
         definition=f"{_DEFINITION}\n\n{EFFECT_DEFINITION}" if measured else _DEFINITION,

@@ -23,6 +23,7 @@ from depthscope.analysis.path_effect import (
     effects_over_steps,
     path_effects,
     rank_correlation,
+    steps_apart,
     widest_paths,
 )
 from depthscope.analysis.readable import ReadableRun
@@ -65,6 +66,7 @@ __all__ = [
     "read_changes",
     "reset_ratios",
     "restarts",
+    "steps_apart",
     "undecided",
     "virtual_blocks",
     "widest_paths",

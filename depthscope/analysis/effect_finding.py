@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from depthscope.analysis.finding import Finding
-from depthscope.analysis.path_effect import effect_map, rank_correlation
+from depthscope.analysis.path_effect import effect_map, rank_correlation, steps_apart
 from depthscope.analysis.records import Records
 from depthscope.analysis.rule import Rule
 from depthscope.analysis.skip_path import LEAST_DISTANCE, LEAST_SOURCES, no_shares
@@ -46,13 +46,14 @@ def _said(
     ranks = rank_correlation(weight, effect)
     only = "only " if 2 * shared < count else ""
     where = "" if sweep.step is None else f" at step {sweep.step}"
+    apart = steps_apart(sweep.step, data.attrs["record_step"])
     rank = f"; rank correlation of weight and effect {ranks:+.2f}" if np.isfinite(ranks) else ""
     return Finding(
         kind=RULE.kind,
         run_name=records.name,
         text=(
             f"{only}{shared} of the {count} widest skip paths are among the {count} costliest to cut{rank} over {paths} "
-            "paths."
+            f"paths of reads with {LEAST_SOURCES} sources or more."
         ),
         values={
             "compared": count,
@@ -68,8 +69,9 @@ def _said(
         detail=(
             f"The {count} paths of largest weight beside the {count} whose cut costs most, of {paths} measured ones at "
             f"distance {LEAST_DISTANCE} or more in reads of {LEAST_SOURCES} sources or more; only: less than half of these. "
-            f"Of the widest, {free} cost nothing within their 95 % interval. Cut by {sweep.mode}{where}, in "
-            f"the sweep {sweep.name}."
+            f"Of the widest, {free} show no cost: 0 lies within the 95 % interval of their effect, which with few "
+            f"batches may be want of data. Cut by {sweep.mode}{where}, in the sweep {sweep.name}"
+            f"{f'; {apart}' if apart else ''}."
         ),
     )
 

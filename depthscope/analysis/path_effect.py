@@ -11,7 +11,7 @@ import xarray as xr
 from depthscope.analysis.fit import FloatArray
 from depthscope.analysis.readable import ReadableRun
 from depthscope.analysis.records import Records
-from depthscope.analysis.sweep_choice import SOURCES
+from depthscope.analysis.sweep_choice import SOURCES, chosen_sweep
 from depthscope.store import Sweep
 
 
@@ -97,6 +97,14 @@ def path_effects(run: ReadableRun, sweep: Sweep) -> list[PathEffect]:
     ]
 
 
+def steps_apart(effect: int | None, weights: int | None) -> str:
+    """Say of which steps effects and recorded weights are where these are not one step; empty where they are."""
+    if weights is None or effect == weights:
+        return ""
+    when = "an unknown step" if effect is None else f"step {effect:,}"
+    return f"effect of {when} beside weights of step {weights:,}"
+
+
 def widest_paths(effects: Sequence[PathEffect], count: int, least_distance: int = 2) -> list[PathEffect]:
     """Return the pairs at some distance with the largest weights, largest first; pairs without a weight are left out."""
     far = [each for each in effects if each.distance >= least_distance and np.isfinite(each.weight)]
@@ -120,19 +128,19 @@ def rank_correlation(one: FloatArray, other: FloatArray) -> float:
 def effects_over_steps(sweeps: Sequence[Sweep], kind: str = SOURCES, mode: str | None = None) -> xr.Dataset:
     """Return ``effect`` and ``effect_interval`` (step, target, source) of all sweeps of one kind and mode.
 
-    Sweeps without a step, of other sizes than the newest, or of a step that a later name repeats, are left out; without
-    `mode` that of the newest. Empty where there is none.
+    Sweeps without a step or of other sizes than the newest are left out, and of several of one step all but the one
+    that `chosen_sweep` takes; without `mode` that of the newest. Empty where there is none.
     """
     stepped = [sweep for sweep in sweeps if sweep.kind == kind and sweep.step is not None]
-    newest = max(stepped, key=lambda sweep: (sweep.step or 0, sweep.name), default=None)
+    newest = chosen_sweep(stepped, kind=kind)
     if newest is None:
         return xr.Dataset()
-    mode = str(newest.attributes.get("mode")) if mode is None else mode
-    alike = {sweep.step: sweep for sweep in stepped if sweep.attributes.get("mode") == mode}
+    mode = newest.mode if mode is None else mode
     kept: dict[int, xr.Dataset] = {}
-    for step in sorted(step for step in alike if step is not None):
-        data = alike[step].read(("loss_change",))[["effect", "effect_interval"]]
-        kept[step] = data
+    for step in sorted({sweep.step for sweep in stepped if sweep.step is not None}):
+        one = chosen_sweep([sweep for sweep in stepped if sweep.step == step], kind=kind, mode=mode)
+        if one is not None:
+            kept[step] = one.read(("loss_change",))[["effect", "effect_interval"]]
     sizes = kept[max(kept)].sizes if kept else {}
     same = {step: data for step, data in kept.items() if data.sizes == sizes}
     if not same:

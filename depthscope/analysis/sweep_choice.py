@@ -17,18 +17,23 @@ MODES = ("renormalise", "zero", "mean", "resample")
 def chosen_sweep(
     sweeps: Iterable[Sweep], *, kind: str = SOURCES, step: int | None = None, mode: str | None = None
 ) -> Sweep | None:
-    """Return the newest sweep of a kind at or before `step`, else the first after it; None where there is none.
+    """Return the sweep of a kind whose step is nearest to `step`, of two as near the later; None where there is none.
 
-    `step` None: the newest of all. `mode` None: any. A sweep that does not know its step comes last; of several at
-    one step the first by `MODES` and then by name is taken.
+    The nearest and not the newest before: a checkpoint counts the updates that were made, a row the step it belongs to,
+    so that of the final state is one step later than the final row. `step` None: the newest of all. `mode` None: any. A
+    sweep that does not know its step comes last. Of several at one step the first by `MODES` is taken, of one mode that
+    of the most batches, and of these the one that was written last.
     """
     found = [sweep for sweep in sweeps if sweep.kind == kind and mode in (None, sweep.mode)]
-    return min(found, key=lambda sweep: _rank(sweep, step), default=None)
+    nearest = min((_rank(sweep, step) for sweep in found), default=None)
+    alike = [sweep for sweep in found if _rank(sweep, step) == nearest]
+    if len(alike) < 2:
+        return alike[0] if alike else None
+    return max(alike, key=lambda sweep: (sweep.batches, max(sweep.cells.mark(), default=0)))
 
 
-def _rank(sweep: Sweep, step: int | None) -> tuple[int, int, int, str]:
+def _rank(sweep: Sweep, step: int | None) -> tuple[int, int, int, int]:
     place = MODES.index(sweep.mode) if sweep.mode in MODES else len(MODES)
     if sweep.step is None:
-        return 2, 0, place, sweep.name
-    late = step is not None and sweep.step > step
-    return int(late), sweep.step if late else -sweep.step, place, sweep.name
+        return 1, 0, 0, place
+    return 0, 0 if step is None else abs(sweep.step - step), -sweep.step, place

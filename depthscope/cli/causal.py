@@ -115,15 +115,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(run: Run, kind: str, path: Path, data: xr.Dataset) -> None:
-    from depthscope.analysis import path_effects
+    from depthscope.analysis import effect_map, path_effects, steps_apart
     from depthscope.store import open_sweep
 
     if kind == LENS:
         print_lens(data)
         return
-    effects = path_effects(run, open_sweep(path)) if kind == "sources" else []
+    sweep = open_sweep(path)
+    effects = path_effects(run, sweep) if kind == "sources" else []
     if any(isfinite(each.weight) for each in effects):
-        print_paths(effects)
+        print_paths(effects, apart=steps_apart(sweep.step, effect_map(run, sweep).attrs["record_step"]))
     else:
         print_effects(data)
 

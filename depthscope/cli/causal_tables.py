@@ -34,8 +34,11 @@ def print_effects(data: xr.Dataset) -> None:
     _print_footing(len(cells), data.sizes["batch"])
 
 
-def print_paths(effects: Sequence[PathEffect]) -> None:
-    """Print the pairs whose cut hurts most, with the weight and the contribution that the run recorded of them."""
+def print_paths(effects: Sequence[PathEffect], *, apart: str = "") -> None:
+    """Print the pairs whose cut hurts most, with the weight and the contribution that the run recorded of them.
+
+    `apart` says of which steps these and the effects are, where these are two.
+    """
     import numpy as np
 
     from depthscope.analysis import rank_correlation
@@ -60,9 +63,12 @@ def print_paths(effects: Sequence[PathEffect]) -> None:
         for name in ("weight", "contribution", "effect")
     )
     print(
-        f"Rank correlation of the effect over {len(effect)} pairs: {rank_correlation(weight, effect):+.2f} with the weight, "
+        f"Rank correlation of the effect over {len(effect)} pairs of reads with 2 sources or more: "
+        f"{rank_correlation(weight, effect):+.2f} with the weight, "
         f"{rank_correlation(contribution, effect):+.2f} with the contribution."
     )
+    if apart:
+        print(f"{apart[:1].upper()}{apart[1:]}.")
     _print_footing(len(effects), max((each.measured for each in effects), default=0))
 
 

@@ -41,6 +41,8 @@ from depthscope.figures.effects import (
     EffectsOptions,
     effect_limits,
     effects_data,
+    paired_words,
+    pairs_words,
     sweep_words,
 )
 from depthscope.figures.effects_plotly import effects_plotly
@@ -236,6 +238,8 @@ __all__ = [
     "outer_map_plotly",
     "outer_state_data",
     "outer_state_plotly",
+    "paired_words",
+    "pairs_words",
     "paper_bytes",
     "paper_panels",
     "plotly_text",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from depthscope.figures.effects import Cut, measured_beside, sweep_words
+from depthscope.figures.effects import Cut, measured_beside
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.limits import Limits, shared_limits
 from depthscope.figures.readable import ReadableRun
@@ -60,7 +60,7 @@ def depth_attention_data(runs: Sequence[ReadableRun], options: DepthAttentionOpt
     ``source`` (from 0), ``source_name``; ``reachable`` and ``hidden`` (target, source); ``mass`` (part, source)
     is the mean over the targets shown, a source that cannot be read counted as 0. Where the run has a sweep also
     ``effect`` and ``effect_interval`` (target, source): the loss change when that source of that target is cut, NaN
-    where it is not measured; the attributes ``measured`` and ``sweep_step`` say of what.
+    where it is not measured; the attributes ``measured`` and ``sweep_step`` say of what, ``sweep_damaged`` which file of it cannot be read.
     """
     baseline = next((run for run in runs if run.id == options.baseline), runs[0] if runs else None)
 
@@ -167,7 +167,7 @@ def _labelled(
     shown = np.flatnonzero((target_kinds(layout) == options.targets) | (options.targets == "together"))
     entropy = _summary(run, "depth_attention_entropy", step, len(n_sources))
     counted = np.nan_to_num(values[:, shown])
-    effects, measured, sweep_step = _effects(run, shown, options)
+    effects, about = _effects(run, shown, options)
     return xr.DataArray(
         values[:, shown],
         dims=("part", "target", "source"),
@@ -192,23 +192,22 @@ def _labelled(
             "design": layout.design,
             "source_axis": source_axis(layout),
             "contribution_absent": absent,
-            "measured": measured,
-            "sweep_step": sweep_step,
+            **about,
         },
     )
 
 
 def _effects(
     run: ReadableRun, shown: npt.NDArray[np.intp], options: DepthAttentionOptions
-) -> tuple[dict[str, Any], str, int | None]:
-    """Return the coordinates with the effects of the targets `shown`, what was measured, in words, and at which step."""
-    found = measured_beside(run, step=options.step, cut=options.cut)
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the coordinates with the effects of the targets `shown`, and the attributes that say what was measured."""
+    found, about = measured_beside(run, step=options.step, cut=options.cut)
     if found is None:
-        return {}, "", None
+        return {}, about
     pair = ("target", "source")
     effects = {"effect": found.values, "effect_interval": found["interval"].values}
     kept = {name: (pair, values[shown]) for name, values in effects.items()}
-    return kept, sweep_words(found), found.attrs["sweep_step"]
+    return kept, about
 
 
 def _summary(run: ReadableRun, quantity: str, step: int, targets: int) -> FloatArray:

@@ -24,7 +24,7 @@ class EffectPairs:
     interval: FloatArray
     """Half width of the 95 % interval; NaN for one batch."""
     free: NDArray[np.bool_]
-    """Wide, and the cut costs nothing within its interval."""
+    """Wide, and no cost is seen: its interval holds 0."""
     costly: NDArray[np.bool_]
     """Narrow, and the cut costs much."""
     with_weight: float

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import xarray as xr
 
 from depthscope.figures.effect_axis import EffectAxis, effect_axis
 from depthscope.figures.effect_pairs import EffectPairs, effect_pairs
-from depthscope.figures.effects import sweep_words
+from depthscope.figures.effects import paired_words, pairs_words, width_words
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.look import Look, axis, frame, with_alpha
 from depthscope.figures.names import plotly_text, shortened
@@ -23,6 +24,8 @@ _MOST_BARS = 400
 """Points of one run above which only those that disagree have their interval drawn."""
 _LINE = 16
 """px of a line of text over the plot."""
+_LETTERS = 72
+"""Of such a line, so that it fits a panel of half a page of 1,280 px."""
 SYMBOLS = {"plain": "circle", "free": "square-open", "costly": "triangle-up"}
 _SIZES = {"plain": 6, "free": 9, "costly": 9}
 
@@ -38,29 +41,41 @@ def effect_scatter_plotly(data: Labelled, *, look: Look, log: bool = True) -> di
         for run, found in pairs.items()
         for trace in _points(run, data.arrays[run], found, values, look, order, data.names.get(run, run))
     ]
-    told = {sweep_words(array) for array in data.arrays.values()}
-    lines = {
-        run: "; ".join([_line_of(found), *([sweep_words(data.arrays[run])] if len(told) > 1 else [])])
-        for run, found in pairs.items()
-    }
-    common = "; ".join([*(told if len(told) == 1 else ()), "nats a token", *filter(None, [values.words])])
-    captions = [common, *filter(None, [agreement_words(list(data.arrays.values()))])]
-    over = _LINE * (len(lines) + len(captions)) if look.host == "page" else 0
+    arrays = list(data.arrays.values())
+    rows = _rows(data, pairs, values, look) if look.host == "page" else []
+    # One line more: the page says there where it stands at another step.
+    over = _LINE * (len(rows) + 1) if rows else 0
     layout = frame(look, left=56, top=12 + over, right=16, bottom=40)
     layout |= {
         "showlegend": False,
-        "xaxis": _width_axis(list(pairs.values()), against, look),
+        "xaxis": _width_axis(list(pairs.values()), width_words(arrays, against), look),
         "yaxis": value_axis_of(values, look),
         "shapes": [zero_line(look)],
         "meta": {
             "panel": "effects",
             "against": against,
-            "lines": [{"slot": look.slot(run, order), "text": text} for run, text in lines.items()],
-            "captions": captions,
+            "rows": rows,
             "runs": {run: _described(data, run, found) for run, found in pairs.items()},
         },
     }
     return {"data": traces, "layout": layout}
+
+
+def _rows(
+    data: Labelled, pairs: Mapping[str, EffectPairs], values: EffectAxis, look: Look
+) -> list[dict[str, Any]]:
+    """Return the lines of text over the plot: for each run with its colour's slot, then of all."""
+    told = {paired_words(array) for array in data.arrays.values()}
+    common = [*(told if len(told) == 1 else ()), "nats a token", values.words]
+    which = {pairs_words(array) for array in data.arrays.values()}
+    rows = []
+    for run, found in pairs.items():
+        text = "; ".join([_line_of(found), *([paired_words(data.arrays[run])] if len(told) > 1 else [])])
+        first, *further = wrap(text, _LETTERS)
+        rows.append({"slot": look.slot(run, list(data.arrays)), "text": first})
+        rows += [{"slot": None, "text": row} for row in further]
+    words = [f"{'; '.join(common)}; {', '.join(which)}", agreement_words(list(data.arrays.values()))]
+    return [*rows, *({"slot": None, "text": row} for row in wrap(". ".join(filter(None, words)), _LETTERS))]
 
 
 def agreement_words(arrays: Sequence[xr.DataArray]) -> str:
@@ -81,7 +96,7 @@ def _line_of(pairs: EffectPairs) -> str:
     count = f"{pairs.effect.size:,} pairs"
     if pairs.effect.size > MOST_POINTS:
         count += f", {MOST_POINTS} of them drawn"
-    return f"rank correlation of effect with {', '.join(known)}; {count}" if known else count
+    return f"rank correlation of effect with {', '.join(known)} over {count}" if known else count
 
 
 def value_axis_of(values: EffectAxis, look: Look) -> dict[str, Any]:
@@ -208,6 +223,7 @@ def _described(data: Labelled, run: str, pairs: EffectPairs) -> dict[str, Any]:
         "target_names": array["target_name"].values.tolist(),
         "source_names": array["source_name"].values.tolist(),
         "step": array.attrs["sweep_step"],
+        "record_step": array.attrs["record_step"],
         "mode": array.attrs["mode"],
     }
 

@@ -9,14 +9,14 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from depthscope.analysis import chosen_sweep, effect_map
+from depthscope.analysis import chosen_sweep, effect_map, steps_apart
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.limits import Limits
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.target_rows import target_coordinates
 from depthscope.figures.within import require_within
 from depthscope.quantities import DepthLayout
-from depthscope.store import Sweep
+from depthscope.store import RunError, Sweep
 
 Against = Literal["weight", "contribution"]
 AGAINST: tuple[Against, ...] = ("weight", "contribution")
@@ -32,7 +32,7 @@ class EffectsOptions:
     """Which effects are shown, and against what."""
 
     step: int | None = None
-    """Each run shows its newest sweep at or before this step, else its first after it; None means its newest."""
+    """Each run shows its sweep nearest to this step, of two the later; None means its newest."""
     cut: Cut = "any"
     """What stands in place of the source that is cut; `any`: whatever was measured."""
     against: Against = "weight"
@@ -44,6 +44,10 @@ class EffectsOptions:
         require_within("least_distance", self.least_distance, 1)
 
 
+class DamagedSweep(Absent):
+    """There are effects, and a file of theirs cannot be read."""
+
+
 def effects_data(runs: Sequence[ReadableRun], options: EffectsOptions) -> Labelled:
     """Return per run an array (target, source) of loss changes in nats a token, positive where the cut hurts.
 
@@ -51,7 +55,8 @@ def effects_data(runs: Sequence[ReadableRun], options: EffectsOptions) -> Labell
     over batches), ``batches``, ``weight``, ``contribution`` (both of the record that the checkpoint belongs to),
     ``distance``, ``reachable``, ``shown`` (a point of the scatter: far enough, of a target with two sources or more,
     with a weight or contribution); over target those of `target_coordinates` and ``n_sources``; over source
-    ``source`` and ``source_name``. Attributes: ``sweep``, ``mode``, ``sweep_step``, ``record_step``, ``note``.
+    ``source`` and ``source_name``. Attributes: ``sweep``, ``mode``, ``sweep_step``, ``record_step``, ``note``,
+    ``least_distance``.
     """
     arrays, absent, names = per_run(runs, lambda run: measured_effects(run, options))
     return Labelled(
@@ -82,7 +87,10 @@ def measured_effects(run: ReadableRun, options: EffectsOptions) -> xr.DataArray:
     if sweep is None:
         some = chosen_sweep(sweeps) is not None
         raise Absent(f"{NO_EFFECTS} with mode {mode}" if some else f"{NO_EFFECTS}; {REMEDY}")
-    data = effect_map(run, sweep)
+    try:
+        data = effect_map(run, sweep)
+    except RunError as error:
+        raise DamagedSweep(str(error)) from None
     if not np.isfinite(data["effect"].values).any():
         raise Absent(f"{NO_EFFECTS} yet: the sweep {sweep.name} has just begun")
     other = {"zero": "renormalise", "renormalise": "zero"}.get(sweep.mode, "")
@@ -97,22 +105,40 @@ def measured_effects(run: ReadableRun, options: EffectsOptions) -> xr.DataArray:
     )
 
 
-def measured_beside(run: ReadableRun, *, step: int | None, cut: Cut) -> xr.DataArray | None:
-    """Return the effects of the very pairs whose weights `run` recorded; None where none are measured."""
+def measured_beside(
+    run: ReadableRun, *, step: int | None, cut: Cut
+) -> tuple[xr.DataArray | None, dict[str, Any]]:
+    """Return the effects of the very pairs whose weights `run` recorded, None where none are, and attributes of them.
+
+    ``measured`` says of what, empty without any, at ``sweep_step``; ``sweep_damaged`` says which file of a sweep cannot
+    be read: what needs no sweep is shown all the same.
+    """
+    none = {"measured": "", "sweep_step": None, "sweep_damaged": ""}
     try:
         found = measured_effects(run, EffectsOptions(step=step, cut=cut))
+    except DamagedSweep as error:
+        return None, {**none, "sweep_damaged": str(error)}
     except Absent:
-        return None
-    return None if found.attrs["record_step"] is None else found
+        return None, none
+    if found.attrs["record_step"] is None:
+        return None, none
+    return found, {**none, "measured": sweep_words(found), "sweep_step": found.attrs["sweep_step"]}
 
 
 def _largest_difference(data: xr.Dataset, sweep: Sweep, sweeps: Sequence[Sweep], other: str) -> float:
-    """Return how far the effects of two modes on the same weights and data are apart; NaN without the other mode."""
+    """Return how far the effects of two modes on the same weights and data are apart; NaN without the other mode.
+
+    NaN also where the other is damaged: it takes nothing from the sweep that is shown.
+    """
     alike = [each for each in sweeps if each.step == sweep.step and _measured_on(each) == _measured_on(sweep)]
     twin = chosen_sweep(alike, mode=other) if other else None
     if twin is None:
         return float("nan")
-    both = np.abs(twin.read(("loss_change",))["effect"].values - data["effect"].values)
+    try:
+        other_effect = twin.read(("loss_change",))["effect"].values
+    except RunError:
+        return float("nan")
+    both = np.abs(other_effect - data["effect"].values)
     return float(np.nanmax(both)) if np.isfinite(both).any() else float("nan")
 
 
@@ -143,6 +169,26 @@ def effect_limits(arrays: Sequence[xr.DataArray]) -> Limits | None:
         clips_low=any(bool((each < -reach).any()) for each in values),
         clips_high=any(bool((each > reach).any()) for each in values),
     )
+
+
+def paired_words(array: xr.DataArray) -> str:
+    """Say what was measured, as `sweep_words` does, and beside weights of which step where that is another."""
+    apart = steps_apart(array.attrs["sweep_step"], array.attrs["record_step"])
+    return ", ".join(filter(None, (sweep_words(array), apart)))
+
+
+def width_words(arrays: Sequence[xr.DataArray], against: str) -> str:
+    """Name what effects are drawn against: with its step where that is another than the effects', of all runs the same."""
+    steps = {(array.attrs["sweep_step"], array.attrs["record_step"]) for array in arrays}
+    if len(steps) != 1 or not steps_apart(*next(iter(steps))):
+        return against
+    return f"{against} of step {next(iter(steps))[1]:,}"
+
+
+def pairs_words(array: xr.DataArray) -> str:
+    """Say which pairs are points and enter the rank correlations."""
+    least = int(array.attrs["least_distance"])
+    return f"pairs of reads with 2 sources or more{f', at distance {least} or more' if least > 1 else ''}"
 
 
 def sweep_words(array: xr.DataArray) -> str:
@@ -181,6 +227,7 @@ def _labelled(layout: DepthLayout, data: xr.Dataset, options: EffectsOptions) ->
             "long_name": "loss change when cut",
             "units": "nats/token",
             "design": layout.design,
+            "least_distance": options.least_distance,
             "source_axis": str(data["source_name"].values[-1]).partition(" ")[0],
         },
     )

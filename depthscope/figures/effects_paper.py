@@ -23,7 +23,7 @@ from depthscope.figures.colours_paper import (
 )
 from depthscope.figures.effect_axis import EffectAxis, effect_axis
 from depthscope.figures.effect_pairs import EffectPairs, effect_pairs
-from depthscope.figures.effects import effect_limits
+from depthscope.figures.effects import effect_limits, width_words
 from depthscope.figures.labelled import Labelled
 from depthscope.figures.limits import Range
 from depthscope.figures.paper import Sheet, bare, kind_handles, legend, panel_title, settled
@@ -40,7 +40,7 @@ _HEIGHTS: Mapping[str, float] = {"pair": 2.15, "scatter": 1.7, "map": 2.0, "bar"
 _BESIDE = 0.02
 """Of a map's width, from the map to the marks of its targets."""
 _MARKS: Mapping[str, tuple[str, float]] = {"plain": ("o", 2.4), "free": ("s", 4.4), "costly": ("^", 4.0)}
-_WORDS = {"plain": "pair", "free": "wide, costs nothing", "costly": "narrow, costs much"}
+_WORDS = {"plain": "pair", "free": "wide, no cost seen", "costly": "narrow, costs much"}
 
 
 def effects_paper(
@@ -77,7 +77,7 @@ def effects_paper(
         if kind in ("pair", "scatter"):
             axes = figure.add_subplot(grid[line, 0])
             values = effect_axis([pairs[run]] if own else every, log=log)
-            _scatter(axes, pairs[run], values, sheet, run, against)
+            _scatter(axes, pairs[run], values, sheet, run, width_words([array], against))
             panel_title(axes, sheet, f"{name}, against {against}")
         if kind in ("pair", "map"):
             axes = figure.add_subplot(grid[line, -1])

@@ -94,7 +94,7 @@ class LensOptions:
 
     show: LensShow = "kl"
     step: int | None = None
-    """Each run shows its newest lens at or before this step, else its first after it; None means its newest."""
+    """Each run shows its lens nearest to this step, of two the later; None means its newest."""
 
 
 def lens_data(runs: Sequence[ReadableRun], options: LensOptions) -> Labelled:

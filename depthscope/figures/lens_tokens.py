@@ -20,7 +20,7 @@ class LensTokensOptions:
     """Which tokens are shown."""
 
     step: int | None = None
-    """Each run shows its newest lens at or before this step, else its first after it; None means its newest."""
+    """Each run shows its lens nearest to this step, of two the later; None means its newest."""
     sequence: int = 0
     """Of the first batch, from 0."""
 

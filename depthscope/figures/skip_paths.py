@@ -11,7 +11,7 @@ import xarray as xr
 
 from depthscope.analysis import SkipPath, list_skip_paths
 from depthscope.figures.depth_attention import source_axis
-from depthscope.figures.effects import Cut, measured_beside, sweep_words
+from depthscope.figures.effects import Cut, measured_beside
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import recorded_steps, row_for
@@ -66,7 +66,7 @@ def skip_paths_data(runs: Sequence[ReadableRun], options: SkipPathOptions) -> La
     where a run has a sweep also ``effect`` and ``effect_interval``, the loss change when the path is cut, NaN where it
     is not measured. Attributes: ``layers``, ``found`` (before `top` and the other options), ``residual_block``,
     ``layer_kind`` (one entry a sublayer), ``step`` (of the newest record), ``measured`` (what the effects are of, empty
-    without) and ``sweep_step``.
+    without), ``sweep_step`` and ``sweep_damaged`` (which file of a sweep cannot be read).
     """
     found: dict[str, list[SkipPath]] = {}
 
@@ -107,7 +107,7 @@ def _labelled(
     ][: options.top]
     alike = [other for other in drawn if other.layout.sources == layout.sources]
     pairs = [{(path.target, path.source) for path in found[other.id]} for other in alike]
-    effects, measured, sweep_step = _effects(run, kept, options)
+    effects, about = _effects(run, kept, options)
     shared = [sum((path.target, path.source) in other for other in pairs) for path in kept]
     return xr.DataArray(
         np.array([path.weight for path in kept], dtype=np.float64),
@@ -136,32 +136,27 @@ def _labelled(
             "found": len(found[run.id]),
             "residual_block": layout.residual_block,
             "layer_kind": layout.layer_kinds,
-            "measured": measured,
-            "sweep_step": sweep_step,
+            **about,
         },
     )
 
 
 def _effects(
     run: ReadableRun, paths: Sequence[SkipPath], options: SkipPathOptions
-) -> tuple[dict[str, tuple[str, Any]], str, int | None]:
-    """Return the coordinates with the effect of each path, what was measured, in words, and at which step.
+) -> tuple[dict[str, tuple[str, Any]], dict[str, Any]]:
+    """Return the coordinates with the effect of each path, and the attributes that say what was measured.
 
-    All empty where the run has no sweep, or one of other targets.
+    No coordinates where the run has no sweep, one of other targets or a damaged one.
     """
-    found = measured_beside(run, step=options.step, cut=options.cut)
+    found, about = measured_beside(run, step=options.step, cut=options.cut)
     if found is None:
-        return {}, "", None
+        return {}, about
     place = (
         np.array([path.target - 1 for path in paths], int),
         np.array([path.source for path in paths], int),
     )
     effects = {"effect": found.values[place], "effect_interval": found["interval"].values[place]}
-    return (
-        {name: ("path", values) for name, values in effects.items()},
-        sweep_words(found),
-        found.attrs["sweep_step"],
-    )
+    return {name: ("path", values) for name, values in effects.items()}, about
 
 
 def source_layer(layout: DepthLayout, column: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from depthscope.analysis import RULE_IN_WORDS
-from depthscope.figures import Panel, effect_pairs, sweep_words
+from depthscope.figures import Panel, effect_pairs, paired_words, pairs_words
 
 _EFFECT = (
     "Effect: mean loss with one source of one read cut, minus the loss as it is, in nats per token; positive where "
@@ -31,10 +31,7 @@ def effect_sentence(panel: Panel) -> str:
     modes = dict.fromkeys(
         _MODES[str(array.attrs["mode"])] for array in arrays if array.attrs["mode"] in _MODES
     )
-    least = panel.options.least_distance
-    far = (
-        f"Points: pairs at distance {least} or more, of reads with two sources or more." if least > 1 else ""
-    )
+    far = f"Points: {next(map(pairs_words, arrays))}."
     agree = [_AGREE] if any(array.attrs["note"] for array in arrays) else []
     return " ".join(filter(None, [_EFFECT, *modes, *agree, far, RULE_IN_WORDS]))
 
@@ -47,6 +44,10 @@ def measured_sentences(panels: Mapping[str, Panel]) -> list[str]:
         pairs = effect_pairs(array, str(panel.data.attributes["against"]))
         both = {"weight": pairs.with_weight, "contribution": pairs.with_contribution}
         known = [f"{value:+.2f} with the {name}" for name, value in both.items() if np.isfinite(value)]
-        ranks = f"; rank correlation over {pairs.effect.size} pairs {', '.join(known)}" if known else ""
-        out.append(f"{panel.data.names[run]}: {sweep_words(array)}{ranks}.")
+        ranks = (
+            f"; rank correlation over the {pairs.effect.size} {pairs_words(array)}: {', '.join(known)}"
+            if known
+            else ""
+        )
+        out.append(f"{panel.data.names[run]}: {paired_words(array)}{ranks}.")
     return out

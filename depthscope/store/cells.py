@@ -116,6 +116,15 @@ class CellStore:
         """Return whether the chunk at `place`, counted in chunks, is finished."""
         return self._file(name, place).exists()
 
+    def finished(self, dim: str) -> int:
+        """Return at how many places along `dim` chunks are finished; 0 without an array along it."""
+        found = set()
+        for name, array in self._arrays.items():
+            if dim in array.dims:
+                places = (_place(file.name, array) for file in (self.path / name).glob("c.*"))
+                found |= {place[array.dims.index(dim)] for place in places if place is not None}
+        return len(found)
+
     def put(self, name: str, place: Sequence[int], values: Array) -> None:
         """Write one whole chunk; from then on it is finished, whatever happens to the process."""
         array = self._arrays[name]

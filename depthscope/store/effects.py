@@ -56,14 +56,24 @@ class Sweep:
         """What stands in place of what is cut; empty for a sweep that cuts nothing."""
         return str(self.attributes.get("mode", ""))
 
+    @property
+    def batches(self) -> int:
+        """How many batches were measured, as far as the sweep has come: of each array by its finished chunks."""
+        return self.cells.finished("batch")
+
     def read(self, names: Collection[str] | None = None) -> xr.Dataset:
         """Return the arrays called `names` in memory, None for all: those of each token are large.
 
         Beside ``loss_change`` (target, source, batch), in nats a token and positive where the cut
         hurts, come its mean over batches ``effect`` (target, source), the half width ``effect_interval`` of its 95 % t
-        interval, and ``batches_measured``. CorruptRun when a file is damaged.
+        interval, and ``batches_measured``. CorruptRun names run, sweep and file when one is damaged.
         """
-        data = self.cells.read(names)
+        try:
+            data = self.cells.read(names)
+        except (OSError, ValueError, KeyError) as error:
+            found = str(error).replace(str(self.path), self.path.name)
+            run = self.path.parent.parent.name
+            raise CorruptRun(self.path, f"sweep {self.name} of run {run} is damaged: {found}") from None
         if CHANGE not in data:
             return data
         change: npt.NDArray[np.float64] = data[CHANGE].values

@@ -43,7 +43,7 @@ def test_where_effects_go_with_weights_the_widest_are_the_costliest(run: Run) ->
     (one,) = found(run)
     assert one.text == (
         "8 of the 8 widest skip paths are among the 8 costliest to cut; "
-        "rank correlation of weight and effect +1.00 over 33 paths."
+        "rank correlation of weight and effect +1.00 over 33 paths of reads with 4 sources or more."
     )
     assert (one.page, one.step) == ("paths", 300)
 
@@ -57,7 +57,13 @@ def test_where_they_go_the_other_way_it_says_so_and_how_many_cost_nothing(run: R
         "rank correlation of weight and effect -1.00"
     )
     assert one.values["free"] == 8
-    assert "Of the widest, 8 cost nothing within their 95 % interval" in one.detail
+    assert "Of the widest, 8 show no cost: 0 lies within the 95 % interval of their effect" in one.detail
+    assert "beside weights" not in one.detail
+
+
+def test_weights_of_another_step_than_the_effects_are_told(run: Run) -> None:
+    cut(run, lambda sources, source: float(source), step=306)
+    assert found(run)[0].detail.endswith("in the sweep a; effect of step 306 beside weights of step 300.")
 
 
 def test_half_is_not_called_only(run: Run) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -120,7 +122,7 @@ def test_ties_have_their_mean_rank() -> None:
     assert found == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
 
 
-def test_the_sweep_of_a_step_is_the_newest_at_or_before_it(run: Run) -> None:
+def test_the_sweep_of_a_step_is_the_nearest_to_it_and_of_two_the_later(run: Run) -> None:
     for name, step, mode in (
         ("b", 20, "zero"),
         ("a", 10, "mean"),
@@ -133,11 +135,32 @@ def test_the_sweep_of_a_step_is_the_newest_at_or_before_it(run: Run) -> None:
         found = chosen_sweep(run.sweeps(), step=step, mode=mode)
         return "" if found is None else found.name
 
-    assert [chosen(None), chosen(25), chosen(20), chosen(19)] == ["b", "b", "b", "z"]
-    assert chosen(5) == "z", "none is at or before it: the first after it"
+    assert [chosen(None), chosen(25), chosen(20), chosen(19)] == ["b", "b", "b", "b"]
+    assert [chosen(15), chosen(14), chosen(5)] == ["b", "z", "z"], "15 is as near to 10 as to 20"
     assert chosen(19, "mean") == "a"
     assert chosen(19, "zero") == "b"
     assert chosen(19, "resample") == ""
+
+
+def test_of_sweeps_of_one_mode_and_step_the_most_batches_count_then_the_newest_file(run: Run) -> None:
+    one = np.repeat(changes(1.0), 2, axis=-1)
+    for place, (name, change) in enumerate(
+        (("c", one), ("b", one), ("a", changes(1.0)), ("d", changes(1.0)))
+    ):
+        store = write_sweep(run.path, name, 12, change, layout=LAYOUT)
+        for array in ("loss_change", "exists"):
+            os.utime(store.path / array, (1000 - place, 1000 - place))
+    names = [
+        sweep.name for sweep in (chosen_sweep(run.sweeps(), step=11), chosen_sweep(run.sweeps())) if sweep
+    ]
+    assert names == ["c", "c"], "4 batches as b has, written after it"
+    assert [sweep.batches for sweep in run.sweeps()] == [2, 4, 4, 2]
+    for file in (run.path / "causal" / "c.zarr" / "loss_change").glob("c.*.1"):
+        file.unlink()
+    shown = chosen_sweep(run.sweeps(), step=11)
+    assert shown is not None
+    assert shown.name == "b", "c has 3 batches so far"
+    assert effects_over_steps(run.sweeps())["effect"].values[0, 8, 0] == pytest.approx(2.0)
 
 
 def test_only_a_pair_that_is_wide_and_free_or_narrow_and_costly_disagrees() -> None:
@@ -147,11 +170,13 @@ def test_only_a_pair_that_is_wide_and_free_or_narrow_and_costly_disagrees() -> N
     effect[[3, 12]] = 9.0, 8.0
     effect[[14, 19]] = 0.4
     free, costly = disagreements(width, effect, interval)
-    assert np.flatnonzero(free).tolist() == [19], "14 costs nothing either, and is not among the widest two"
+    assert np.flatnonzero(free).tolist() == [19], "14 shows no cost either, and is not among the widest two"
     assert np.flatnonzero(costly).tolist() == [3], "the other costly one is wider than half of all"
     interval[3] = 9.5
     assert not disagreements(width, effect, interval)[1].any(), "its interval holds 0"
-    interval[19] = np.nan
+    effect[19], interval[19] = 20.0, 30.0
+    assert not disagreements(width, effect, interval)[0].any(), "the largest effect, measured badly"
+    effect[19], interval[19] = 0.4, np.nan
     assert not disagreements(width, effect, interval)[0].any(), "one batch has no interval"
     assert not disagreements(width[:9], effect[:9], interval[:9])[1].any(), "a tenth of nine is none"
 

@@ -93,11 +93,12 @@ def test_what_disagrees_is_marked_counted_and_named(page: AppPage, place: str) -
     # The tenth of 36 are those above 12.5 hundredths: 15, 14, 13 of the last row and 13 of the one before, all narrow.
     assert len(drawn["costly"]) == 4
     keys = page.page.locator("#key-effects")
-    assert keys.inner_text().split("\n") == ["1 wide, costs nothing", "4 narrow, costs much"]
+    assert keys.inner_text().split("\n") == ["1 wide, no cost seen", "4 narrow, costs much"]
     assert "tenth" in (keys.locator(".key").first.get_attribute("title") or "")
-    said = page.page.locator("#overlay-effects").inner_text()
+    said = " ".join(page.page.locator("#overlay-effects .effect-line").all_inner_texts())
     assert "rank correlation of effect with weight" in said
-    assert "36 pairs" in said
+    assert "over 36 pairs" in said
+    assert "pairs of reads with 2 sources or more, at distance 2 or more" in said
     assert "Zero and renormalise agree where a mix feeds only an RMSNorm" in said
     spot = page.page.evaluate(
         """() => {
@@ -112,7 +113,7 @@ def test_what_disagrees_is_marked_counted_and_named(page: AppPage, place: str) -
     page.until("() => !document.getElementById('tooltip').hidden")
     words = page.page.locator("#tooltip").inner_text()
     assert "4 MLP without embedding, distance 4 sublayers" in words
-    assert "nats a token: wide, costs nothing" in words
+    assert "nats a token: wide, no cost seen" in words
     assert "zero, step 200" in words
     page.page.mouse.click(*spot)
     page.settle()
@@ -120,21 +121,62 @@ def test_what_disagrees_is_marked_counted_and_named(page: AppPage, place: str) -
     assert page.page.url.endswith(":4:0")
 
 
+@pytest.mark.parametrize("width", [1440, 1280])
+def test_all_text_over_the_scatter_is_readable(page: AppPage, place: str, width: int) -> None:
+    page.page.set_viewport_size({"width": width, "height": 800})
+    at(page, place, "full", query="step=130&cut=zero")
+    panel = page.page.locator("#panel-effects .panel-body").bounding_box()
+    plot = page.page.evaluate(
+        """() => {
+          const gd = document.querySelector("#graph-effects .js-plotly-plot");
+          return gd.getBoundingClientRect().top + gd._fullLayout._size.t;
+        }"""
+    )
+    assert panel is not None
+    lines = page.page.locator("#overlay-effects .effect-line").all()
+    assert lines[-1].inner_text() == "measured at step 200, page at 130"
+    for line in lines:
+        box = line.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= panel["x"] + panel["width"], line.inner_text()
+        assert box["y"] + box["height"] <= plot, "no text lies in the plot"
+
+
+def test_a_damaged_chunk_leaves_what_needs_no_sweep(page: AppPage, serve: Serve, tmp_path: Path) -> None:
+    record_mixing(tmp_path / "run")
+    store = write_sweep(tmp_path / "run", "a", 200, changes(), layout=LAYOUT)
+    (store.path / "loss_change" / "c.5.0.1").write_bytes(b"10 bytes..")
+    told = "sweep a of run run is damaged: loss_change/c.5.0.1: a chunk file is 10 bytes long"
+    place = serve(tmp_path)
+    page.open(f"{place}paths")
+    assert page.page.locator("#empty-effects").inner_text() == f"{told}."
+    assert page.page.locator("#table-paths tbody tr").count() == 6
+    assert page.page.locator("#warning-paths").text_content() == told
+    assert page.colours("#panel-arcs .panel-body") > 20
+    page.open(f"{place}attention")
+    assert page.page.locator("#warning-attention-1").text_content() == told
+    assert page.colours("#panel-attention-1 .panel-body") > 20
+    assert page.page.locator("#table-distant tbody tr").count() > 0
+
+
 def test_axis_mode_and_step_choose_what_is_shown(page: AppPage, place: str, cut: Path) -> None:
     asked: list[str] = []
-    at(page, place, "full", query="step=150&scale=linear")
-    assert "mean, step 100" in page.page.locator("#overlay-effects").inner_text(), "the newest before 150"
+    at(page, place, "full", query="step=130&scale=linear")
+    assert "mean, step 100" in page.page.locator("#overlay-effects").inner_text(), "the nearest to 130"
     elsewhere = page.page.locator("#overlay-effects .elsewhere")
-    assert elsewhere.inner_text() == "measured at step 100, page at 150"
+    assert elsewhere.inner_text() == "measured at step 100, page at 130"
     assert page.page.locator("#warning-paths").inner_text() == f"effects {elsewhere.inner_text()}"
     page.page.on("request", lambda request: asked.append(request.post_data or ""))
     page.page.keyboard.press("ArrowRight")
     page.settle()
-    assert elsewhere.inner_text() == "measured at step 100, page at 160"
+    assert elsewhere.inner_text() == "measured at step 100, page at 140"
     assert any('"ask-paths"' in body for body in asked)
     assert not any('"ask-effects"' in body for body in asked), "no other sweep, so nothing is asked for"
-    page.page.keyboard.press("ArrowLeft")
+    page.page.keyboard.press("ArrowRight")
     page.settle()
+    assert "zero, step 200" in page.page.locator("#overlay-effects").inner_text(), (
+        "150 is as near to 100: the later"
+    )
     page.page.locator('select[data-name="cut"]').select_option("zero")
     page.page.get_by_role("button", name="Contribution").click()
     page.settle()

@@ -13,14 +13,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from depthscope.figures import (
+    DepthAttentionOptions,
     EffectPairs,
     EffectsOptions,
     Look,
+    SkipPathOptions,
+    depth_attention_data,
     effect_limits,
     effect_pairs,
     effect_scatter_plotly,
     effects_data,
     figure,
+    paired_words,
+    skip_paths_data,
 )
 from depthscope.figures.effect_axis import EffectAxis
 from depthscope.figures.effect_scatter_plotly import kept
@@ -82,7 +87,7 @@ def test_points_are_distant_pairs_with_a_weight(run: Run) -> None:
 def test_the_sweep_shown_is_that_of_the_step_and_the_mode(run: Run) -> None:
     write_sweep(run.path, "a", 100, changes(), layout=LAYOUT)
     write_sweep(run.path, "b", 200, 2 * changes(), layout=LAYOUT, mode="mean")
-    assert [only(run, step=step).attrs["sweep"] for step in (None, 300, 199, 50)] == ["b", "b", "a", "a"]
+    assert [only(run, step=step).attrs["sweep"] for step in (None, 300, 149, 50)] == ["b", "b", "a", "a"]
     assert only(run, cut="zero").attrs["sweep"] == "a"
     missing = effects_data([run], EffectsOptions(cut="resample"))
     assert missing.absent == {run.id: "no effect is measured with mode resample"}
@@ -109,7 +114,27 @@ def test_a_damaged_sweep_is_named_and_other_runs_stay(run: Run, tmp_path: Path) 
     (store.path / "loss_change" / "c.3.0.0").write_bytes(b"no chunk")
     data = effects_data([run, other], EffectsOptions())
     assert list(data.arrays) == [other.id]
-    assert data.absent[run.id].startswith("cannot be read: loss_change/c.3.0.0")
+    assert data.absent[run.id].startswith("sweep a of run full is damaged: loss_change/c.3.0.0")
+
+
+def test_a_damaged_sweep_costs_effects_alone(run: Run) -> None:
+    whole = skip_paths_data([run], SkipPathOptions()).arrays[run.id]
+    store = write_sweep(run.path, "a", 200, changes(), layout=LAYOUT)
+    (store.path / "loss_change" / "c.5.0.1").write_bytes(b"10 bytes..")
+    told = "sweep a of run full is damaged: loss_change/c.5.0.1: a chunk file is 10 bytes long"
+    paths = skip_paths_data([run], SkipPathOptions()).arrays[run.id]
+    maps = depth_attention_data([run], DepthAttentionOptions()).arrays[run.id]
+    np.testing.assert_array_equal(paths.values, whole.values)
+    for array in (paths, maps):
+        assert (array.attrs["sweep_damaged"], array.attrs["measured"]) == (told, "")
+        assert "effect" not in array.coords
+
+
+def test_a_damaged_twin_takes_nothing_from_the_sweep_that_is_shown(run: Run) -> None:
+    write_sweep(run.path, "zero", 200, changes(), layout=LAYOUT)
+    store = write_sweep(run.path, "other", 200, changes(), layout=LAYOUT, mode="renormalise")
+    (store.path / "loss_change" / "c.5.0.1").write_bytes(b"no chunk")
+    assert np.isnan(only(run, cut="zero").attrs["largest_difference"])
 
 
 def test_how_far_zero_and_renormalise_are_apart_is_said_of_the_same_weights_and_data(run: Run) -> None:
@@ -123,8 +148,8 @@ def test_how_far_zero_and_renormalise_are_apart_is_said_of_the_same_weights_and_
     words = effect_scatter_plotly(effects_data([run], EffectsOptions()), look=Look(host="page"))["layout"][
         "meta"
     ]
-    assert words["captions"][-1] == (
-        "Zero and renormalise agree where a mix feeds only an RMSNorm; here they differ by 0.004 at most"
+    assert " ".join(row["text"] for row in words["rows"]).endswith(
+        ". Zero and renormalise agree where a mix feeds only an RMSNorm; here they differ by 0.004 at most"
     )
     elsewhere = {"identity": {"weights": "other", "data": "d"}}
     write_sweep(run.path, "mean", 210, changes(), layout=LAYOUT, **elsewhere)
@@ -143,6 +168,18 @@ def test_points_stand_at_weight_and_effect_with_their_interval(run: Run) -> None
     assert sorted(at[1]) == pytest.approx(sorted(array.values[shown]))
     bars = np.concatenate([trace["error_y"]["array"] for trace in drawn])
     assert bars == pytest.approx(np.full(36, 12.7062 * 0.1 / 2))
+
+
+def test_weights_of_another_step_than_the_effects_are_told(run: Run) -> None:
+    write_sweep(run.path, "a", 206, changes(), layout=LAYOUT)
+    data = effects_data([run], EffectsOptions())
+    apart = "effect of step 206 beside weights of step 200"
+    assert paired_words(data.arrays[run.id]) == f"zero, step 206, 2 batches, {apart}"
+    layout = effect_scatter_plotly(data, look=Look(host="page"))["layout"]
+    assert apart in " ".join(row["text"] for row in layout["meta"]["rows"])
+    assert layout["xaxis"]["title"]["text"] == "weight of step 200"
+    write_sweep(run.path, "b", 210, changes(), layout=LAYOUT)
+    assert paired_words(only(run)) == "zero, step 210, 2 batches"
 
 
 def test_a_notebook_shows_scatter_and_map(run: Run) -> None:
@@ -247,7 +284,9 @@ def test_a_deep_run_draws_600_points_and_says_so(tmp_path: Path) -> None:
     drawn = effect_scatter_plotly(effects_data([run], EffectsOptions()), look=Look(host="page"))
     assert sum(len(trace["customdata"]) for trace in drawn["data"]) == 600
     meta = drawn["layout"]["meta"]
-    assert meta["lines"][0]["text"].endswith("1,176 pairs, 600 of them drawn"), "48 * 49 / 2"
+    said = " ".join(row["text"] for row in meta["rows"])
+    assert "over 1,176 pairs, 600 of them drawn" in said, "48 * 49 / 2"
+    assert max(len(row["text"]) for row in meta["rows"]) <= 72
     for trace in untyped(drawn["data"]):
         for y, place in zip(trace["y"], trace["customdata"], strict=True):
             effect = meta["runs"][run.id]["effect"][place]

@@ -116,8 +116,9 @@ def test_effects_say_how_they_were_measured_and_keep_apart_from_weights(runs: Ru
     assert "positive where the cut hurts" in text
     assert "Renormalise: the other weights are scaled to sum to 1." in text
     assert "Where a mix feeds only an RMSNorm, zero and renormalise agree" in text
-    assert "Wide, costs nothing: among the tenth" in text
-    assert "attention: renormalise, step 200, 2 batches; rank correlation over" in text
+    assert "Wide, no cost seen: among the tenth" in text
+    assert "attention: renormalise, step 200, 2 batches; rank correlation over the" in text
+    assert "pairs of reads with 2 sources or more, at distance 2 or more" in text
     assert "Weights describe routing; only an intervention shows an effect." in text
     assert "importan" not in text
 

@@ -45,12 +45,12 @@
   };
   /** Over the scatter: how each run's effects go with its weights and contributions, and what holds by construction. */
   const said = (gd, view) => [
-    ...gd.layout.meta.lines.map(({ slot, text }) => [make("span", { class: "end-dash", style: { background: ds.colour(slot) } }), text]),
-    ...gd.layout.meta.captions.map((text, i) => (i ? [text] : [elsewhere(gd, view), text])),
-  ].map((parts, i) => make("span", { class: "effect-line", style: { left: px(gd._fullLayout._size.l), top: px(4 + 16 * i) } }, ...parts));
+    ...gd.layout.meta.rows.map(({ slot, text }) => [slot ? make("span", { class: "end-dash", style: { background: ds.colour(slot) } }) : null, text]),
+    [elsewhere(gd, view)],
+  ].map((parts, i) => make("span", { class: "effect-line", style: { top: px(4 + 16 * i) } }, ...parts));
   ds.paint("effects", said);
 
-  const SAID = { plain: "", free: ": wide, costs nothing", costly: ": narrow, costs much" };
+  const SAID = { plain: "", free: ": wide, no cost seen", costly: ": narrow, costs much" };
   const orNone = (value) => (value === null ? "not recorded" : ds.threeDigits(value));
   ds.onHover("effects", (point, meta) => {
     const { run, role } = point.data.meta || {};
@@ -58,7 +58,8 @@
     if (!entry) return null;
     const i = point.customdata;
     const half = entry.interval[i] === null ? "" : ` ± ${ds.threeDigits(entry.interval[i])}`;
-    const when = entry.step === null ? "" : `, step ${ds.count(entry.step)}`;
+    const apart = [null, entry.step].includes(entry.record_step) ? "" : `, weights of step ${ds.count(entry.record_step)}`;
+    const when = `${entry.step === null ? "" : `, step ${ds.count(entry.step)}`}${apart}`;
     const far = `${entry.distance[i]} ${entry.unit}${entry.distance[i] === 1 ? "" : "s"}`;
     return [
       `${ds.threeDigits(entry.effect[i])}${half}`, `${ds.nameOf(run)}, nats a token${SAID[role]}`,
