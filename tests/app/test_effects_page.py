@@ -38,12 +38,12 @@ def changes(scale: float = 1.0) -> np.ndarray[Any, Any]:
 
 @pytest.fixture(scope="module")
 def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One run with two sweeps, of zero at 200 and of mean at 100, one without, in a folder called `runs`."""
+    """One run with two sweeps, of zero at 200 and of mean at 130, one without, in a folder called `runs`."""
     folder = tmp_path_factory.mktemp("cut") / "runs"
     for name in ("full", "uncut"):
         record_mixing(folder / name)
     write_sweep(folder / "full", "a", 200, changes(), layout=LAYOUT, note="They agree.")
-    write_sweep(folder / "full", "b", 100, changes(2.0), layout=LAYOUT, mode="mean")
+    write_sweep(folder / "full", "b", 130, changes(2.0), layout=LAYOUT, mode="mean")
     return folder
 
 
@@ -161,28 +161,26 @@ def test_a_damaged_chunk_leaves_what_needs_no_sweep(page: AppPage, serve: Serve,
 
 def test_axis_mode_and_step_choose_what_is_shown(page: AppPage, place: str, cut: Path) -> None:
     asked: list[str] = []
-    at(page, place, "full", query="step=130&scale=linear")
-    assert "mean, step 100" in page.page.locator("#overlay-effects").inner_text(), "the nearest to 130"
+    at(page, place, "full", query="step=150&scale=linear")
+    assert "mean, step 130" in page.page.locator("#overlay-effects").inner_text(), "the nearest to 150"
     elsewhere = page.page.locator("#overlay-effects .elsewhere")
-    assert elsewhere.inner_text() == "measured at step 100, page at 130"
+    assert elsewhere.inner_text() == "measured at step 130, page at 150"
     assert page.page.locator("#warning-paths").inner_text() == f"effects {elsewhere.inner_text()}"
     page.page.on("request", lambda request: asked.append(request.post_data or ""))
     page.page.keyboard.press("ArrowRight")
     page.settle()
-    assert elsewhere.inner_text() == "measured at step 100, page at 140"
+    assert elsewhere.inner_text() == "measured at step 130, page at 160"
     assert any('"ask-paths"' in body for body in asked)
     assert not any('"ask-effects"' in body for body in asked), "no other sweep, so nothing is asked for"
     page.page.keyboard.press("ArrowRight")
     page.settle()
-    assert "zero, step 200" in page.page.locator("#overlay-effects").inner_text(), (
-        "150 is as near to 100: the later"
-    )
+    assert "zero, step 200" in page.page.locator("#overlay-effects").inner_text(), "170 is nearer to 200"
     page.page.locator('select[data-name="cut"]').select_option("zero")
     page.page.get_by_role("button", name="Contribution").click()
     page.settle()
     assert page.title("effects") == "Effect against contribution"
     run = open_run(cut / "full")
-    array = effects_data([run], EffectsOptions(step=150, cut="zero")).arrays[run.id]
+    array = effects_data([run], EffectsOptions(step=170, cut="zero")).arrays[run.id]
     drawn = np.array([point for kind in points(page).values() for point in kind])
     expected = array["contribution"].values[array["shown"].values]
     np.testing.assert_allclose(np.sort(drawn[:, 0]), np.sort(expected), rtol=1e-6)
@@ -245,5 +243,5 @@ def test_the_export_saves_the_effects_that_the_command_line_writes(
         "-o effects.csv --width column"
     )
     (rows,) = next(iter(told["panels"].values()))["rows"].values()
-    assert (rows["sweep"], rows["mode"], rows["steps"]) == ("b", "mean", [100])
+    assert (rows["sweep"], rows["mode"], rows["steps"]) == ("b", "mean", [130])
     assert not page.page.locator('#export [data-of="attention"]').is_visible()
