@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from depthscope.store.chunk import LARGEST_CHUNK, decode_chunk, encode_chunk
 from depthscope.store.codec import Codec
-from depthscope.store.errors import FORMAT, NotARun, corrupt_sweep, newer_format
+from depthscope.store.errors import FORMAT, CorruptSweep, NotARun, newer_format
 from depthscope.store.files import PARTIAL, read_json, replace_file, replace_json
 from depthscope.store.jsonable import jsonable
 from depthscope.store.labels import read_labels, write_labels
@@ -142,7 +142,7 @@ class CellStore:
         array = self._arrays[name]
         kind = _KINDS[array.dtype]
         if prod(array.shape) * kind.itemsize > _LARGEST_ARRAY:
-            raise corrupt_sweep(self.path, f"{name} claims shape {array.shape}, more than a sweep holds")
+            raise CorruptSweep(self.path, f"{name} claims shape {array.shape}, more than a sweep holds")
         values: Array = np.full(array.shape, np.nan if kind.kind == "f" else 0, kind)
         # By the files that are there: a store's claims about its chunks could keep a loop over them busy for ever.
         for file in sorted((self.path / name).glob("c.*")):
@@ -153,7 +153,7 @@ class CellStore:
             try:
                 chunk = decode_chunk(content, array.chunk, kind, checksum=True)
             except ValueError as error:
-                raise corrupt_sweep(self.path, f"{name}/{file.name}: {error}") from None
+                raise CorruptSweep(self.path, f"{name}/{file.name}: {error}") from None
             where = tuple(
                 slice(number * part, min((number + 1) * part, size))
                 for number, part, size in zip(place, array.chunk, array.shape, strict=True)
@@ -177,7 +177,7 @@ class CellStore:
         try:
             return read_labels(self.path / name, dict(self._nodes[name]))
         except (OSError, ValueError) as error:
-            raise corrupt_sweep(self.path, f"{name}: {error}") from None
+            raise CorruptSweep(self.path, f"{name}: {error}") from None
 
     def _file(self, name: str, place: Sequence[int]) -> Path:
         return self.path / name / ".".join(["c", *map(str, place)])
@@ -189,18 +189,18 @@ def _root(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise NotARun(path, f"{path} is no sweep; expected a folder with {ROOT}") from None
     except (OSError, ValueError) as error:
-        raise corrupt_sweep(path, str(error)) from None
+        raise CorruptSweep(path, str(error)) from None
     attributes, held = root.get("attributes"), root.get("consolidated_metadata")
     nodes = held.get("metadata") if isinstance(held, dict) else None
     if not isinstance(attributes, dict) or not isinstance(nodes, dict):
-        raise corrupt_sweep(path, f"{ROOT} lacks attributes or consolidated metadata")
+        raise CorruptSweep(path, f"{ROOT} lacks attributes or consolidated metadata")
     found = attributes.get("format")
     if not isinstance(found, int) or found < 1:
-        raise corrupt_sweep(path, f"{ROOT} has format {found!r}; expected a number, {FORMAT} or less")
+        raise CorruptSweep(path, f"{ROOT} has format {found!r}; expected a number, {FORMAT} or less")
     if found > FORMAT:
         raise newer_format(path, found)
     if any(not name.isidentifier() or not isinstance(node, dict) for name, node in nodes.items()):
-        raise corrupt_sweep(path, f"{ROOT} names arrays that no sweep has")
+        raise CorruptSweep(path, f"{ROOT} names arrays that no sweep has")
     return root
 
 
@@ -248,6 +248,6 @@ def _described(path: Path, name: str, node: Mapping[str, Any]) -> CellArray:
             attributes=dict(node["attributes"]),
         )
     except (KeyError, TypeError, ValueError, StopIteration) as error:
-        raise corrupt_sweep(
+        raise CorruptSweep(
             path, f"the metadata of {name} cannot be read ({type(error).__name__}: {error})"
         ) from None

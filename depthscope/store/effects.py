@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from depthscope.store.cells import CellStore
-from depthscope.store.errors import RunError, corrupt_sweep
+from depthscope.store.errors import CorruptRun, CorruptSweep, RunError
 from depthscope.store.interval import mean_interval
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Sweep:
         try:
             data = self.cells.read(names)
         except (OSError, ValueError, KeyError) as error:
-            found = str(error).replace(str(self.path), self.path.name)
+            found = error.found if isinstance(error, CorruptSweep) else str(error)
             run = self.path.parent.parent.name
             raise CorruptRun(self.path, f"sweep {self.name} of run {run} is damaged: {found}") from None
         if CHANGE not in data:
@@ -129,7 +129,7 @@ def check_same(store: CellStore, identity: Mapping[str, Any]) -> None:
     """Raise ValueError when a store was begun for something else than `identity`, naming what differs."""
     before = store.attributes.get("identity")
     if not isinstance(before, Mapping):
-        raise corrupt_sweep(store.path, "its attributes do not say what was measured")
+        raise CorruptSweep(store.path, "its attributes do not say what was measured")
     other = [name for name, value in identity.items() if before.get(name) != value]
     if other:
         told = "; ".join(f"{name} was {before.get(name)!r}, is {identity[name]!r}" for name in other)

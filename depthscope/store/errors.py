@@ -29,6 +29,15 @@ class CorruptRun(RunError):
     """The run's files contradict one another or are damaged."""
 
 
+class CorruptSweep(CorruptRun):
+    """A sweep's files are damaged. `found` is what is wrong with them, without the path."""
+
+    def __init__(self, path: Path, found: str) -> None:
+        again = f"Delete it and measure again: rm -r {shlex.quote(str(path))}"
+        super().__init__(path, f"the sweep {path} is damaged: {found}. {again}")
+        self.found = found
+
+
 class RunLocked(RunError):
     """Another recorder is writing the run."""
 
@@ -62,11 +71,6 @@ def newer_format(path: Path, found: object) -> NewerFormat:
         f"{path} has format {found}; this depthscope reads formats up to {FORMAT}. "
         "Update it: pip install -U depthscope",
     )
-
-
-def corrupt_sweep(path: Path, what: str) -> CorruptRun:
-    again = f"Delete it and measure again: rm -r {shlex.quote(str(path))}"
-    return CorruptRun(path, f"the sweep {path} is damaged: {what}. {again}")
 
 
 def corrupt(path: Path, what: str) -> CorruptRun:
