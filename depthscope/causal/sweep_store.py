@@ -14,7 +14,7 @@ from depthscope.causal.batch import Batch
 from depthscope.causal.identity import data_digest, weights_digest
 from depthscope.causal.plan import Plan
 from depthscope.causal.subject import Subject
-from depthscope.store import CellArray, CellStore, Coordinate, check_same
+from depthscope.store import CellArray, CellStore, Coordinate, check_same, corrupt_sweep
 
 SEQUENCES, POSITIONS = 4, 256
 """Most sequences and tokens of the first batch whose effects are kept token by token."""
@@ -52,13 +52,17 @@ def begun(
         "sources": len(plan.source_names),
         "batches": len(batches),
     }
+    arrays = _arrays(plan, len(batches), tokens_kept(batches[0]))
     if path.exists():
         store = gone_on(path, identity)
+        lost = [array.name for array in arrays if array.name not in store]
+        if lost:
+            raise corrupt_sweep(path, f"its metadata lack {', '.join(lost)}")
     else:
         told = {"note": plan.note} if plan.note else {}
         store = CellStore.create(
             path,
-            _arrays(plan, len(batches), tokens_kept(batches[0])),
+            arrays,
             coordinates=(
                 Coordinate(name="target", dim="target", values=plan.targets),
                 Coordinate(name="target_name", dim="target", values=plan.target_names),

@@ -5,7 +5,16 @@ from depthscope.store.checking import Check, check_run
 from depthscope.store.codec import Codec
 from depthscope.store.creation import holds_rows, refuse_existing_rows, refuse_writers
 from depthscope.store.effects import Sweep, check_same, list_sweeps, open_sweep, sweep_folder, sweep_path
-from depthscope.store.errors import FORMAT, CorruptRun, NewerFormat, NotARun, RunError, RunLocked, SchemaError
+from depthscope.store.errors import (
+    FORMAT,
+    CorruptRun,
+    NewerFormat,
+    NotARun,
+    RunError,
+    RunLocked,
+    SchemaError,
+    corrupt_sweep,
+)
 from depthscope.store.find import find_runs, run_folders
 from depthscope.store.history import Gap, Rewind
 from depthscope.store.interval import mean_interval
@@ -46,6 +55,7 @@ __all__ = [
     "bytes_on_disk",
     "check_run",
     "check_same",
+    "corrupt_sweep",
     "find_runs",
     "gaps_in_words",
     "holds_rows",

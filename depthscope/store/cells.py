@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -187,7 +188,7 @@ def _root(path: Path) -> dict[str, Any]:
     try:
         root = read_json(path / ROOT)
     except (FileNotFoundError, NotADirectoryError):
-        raise NotARun(path, f"{path} is no sweep; expected a folder with {ROOT}") from None
+        raise NotARun(path, f"{path} is no sweep; expected a folder with {ROOT}{_if_broken(path)}") from None
     except (OSError, ValueError) as error:
         raise CorruptSweep(path, str(error)) from None
     attributes, held = root.get("attributes"), root.get("consolidated_metadata")
@@ -202,6 +203,10 @@ def _root(path: Path) -> dict[str, Any]:
     if any(not name.isidentifier() or not isinstance(node, dict) for name, node in nodes.items()):
         raise CorruptSweep(path, f"{ROOT} names arrays that no sweep has")
     return root
+
+
+def _if_broken(path: Path) -> str:
+    return f". If it was one, delete it: rm -r {shlex.quote(str(path))}" if path.is_dir() else ""
 
 
 def _changed(folder: Path) -> int:

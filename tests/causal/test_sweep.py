@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from depthscope.causal import (
     replace_write,
 )
 from depthscope.causal.memory import interventions_at_once
-from depthscope.store import CorruptRun, list_sweeps, mean_interval, open_sweep, sweep_path
+from depthscope.store import CorruptRun, NotARun, list_sweeps, mean_interval, open_sweep, sweep_path
 from tests.causal.models import batch, hooked, losses, trained
 
 DESIGN = "block-attnres:S=2"
@@ -144,6 +145,19 @@ def test_a_damaged_chunk_is_told_and_never_read(tmp_path: Path) -> None:
     with pytest.raises(CorruptRun, match=rf"{path} is damaged: loss_change/c\.1\.0\.0.*: rm -r {path}"):
         knock_out(trained(DESIGN), [batch()], path=path)
     assert not (path / "loss_change" / "c.3.0.0").exists()
+
+
+def test_a_store_that_lost_an_array_or_all_metadata_is_told_with_what_to_delete(tmp_path: Path) -> None:
+    path = sweep_path(tmp_path, "a")
+    knock_out(trained(DESIGN), [batch()], path=path)
+    told = json.loads((path / "zarr.json").read_text())
+    del told["consolidated_metadata"]["metadata"]["token_loss"]
+    (path / "zarr.json").write_text(json.dumps(told))
+    with pytest.raises(CorruptRun, match=rf"{path} is damaged: its metadata lack token_loss.*: rm -r {path}"):
+        knock_out(trained(DESIGN), [batch()], path=path)
+    (path / "zarr.json").unlink()
+    with pytest.raises(NotARun, match=rf"{path} is no sweep.* delete it: rm -r {path}"):
+        knock_out(trained(DESIGN), [batch()], path=path)
 
 
 @pytest.mark.parametrize("broken", ["zarr.json", "target_name/c.0"])
