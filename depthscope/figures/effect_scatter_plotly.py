@@ -24,7 +24,9 @@ _MOST_BARS = 400
 """Points of one run above which only those that disagree have their interval drawn."""
 _LINE = 16
 """px of a line of text over the plot."""
-_LETTERS = 72
+_ELSEWHERE = 50
+"""Letters of the last line kept free: there the page says that it stands at another step than the effects."""
+_LETTERS = 88
 """Of such a line, so that it fits a panel of half a page of 1,280 px."""
 SYMBOLS = {"plain": "circle", "free": "square-open", "costly": "triangle-up"}
 _SIZES = {"plain": 6, "free": 9, "costly": 9}
@@ -43,8 +45,7 @@ def effect_scatter_plotly(data: Labelled, *, look: Look, log: bool = True) -> di
     ]
     arrays = list(data.arrays.values())
     rows = _rows(data, pairs, values, look) if look.host == "page" else []
-    # One line more: the page says there where it stands at another step.
-    over = _LINE * (len(rows) + 1) if rows else 0
+    over = _LINE * len(rows)
     layout = frame(look, left=56, top=12 + over, right=16, bottom=40)
     layout |= {
         "showlegend": False,
@@ -75,7 +76,10 @@ def _rows(
         rows.append({"slot": look.slot(run, list(data.arrays)), "text": first})
         rows += [{"slot": None, "text": row} for row in further]
     words = [f"{'; '.join(common)}; {', '.join(which)}", agreement_words(list(data.arrays.values()))]
-    return [*rows, *({"slot": None, "text": row} for row in wrap(". ".join(filter(None, words)), _LETTERS))]
+    further = wrap(". ".join(filter(None, words)), _LETTERS)
+    if len(further[-1]) > _LETTERS - _ELSEWHERE:
+        further.append("")
+    return [*rows, *({"slot": None, "text": row} for row in further)]
 
 
 def agreement_words(arrays: Sequence[xr.DataArray]) -> str:

@@ -174,7 +174,7 @@ def effect_limits(arrays: Sequence[xr.DataArray]) -> Limits | None:
 def paired_words(array: xr.DataArray) -> str:
     """Say what was measured, as `sweep_words` does, and beside weights of which step where that is another."""
     apart = steps_apart(array.attrs["sweep_step"], array.attrs["record_step"])
-    return ", ".join(filter(None, (sweep_words(array), apart)))
+    return f"{array.attrs['mode']}, {_batches(array)}, {apart}" if apart else sweep_words(array)
 
 
 def width_words(arrays: Sequence[xr.DataArray], against: str) -> str:
@@ -194,9 +194,13 @@ def pairs_words(array: xr.DataArray) -> str:
 def sweep_words(array: xr.DataArray) -> str:
     """Say what was measured: ``renormalise, step 300, 8 batches``."""
     step = array.attrs["sweep_step"]
-    batches = int(array["batches"].values.max())
     where = "at an unknown step" if step is None else f"step {step:,}"
-    return f"{array.attrs['mode']}, {where}, {batches} batch{'' if batches == 1 else 'es'}"
+    return f"{array.attrs['mode']}, {where}, {_batches(array)}"
+
+
+def _batches(array: xr.DataArray) -> str:
+    batches = int(array["batches"].values.max())
+    return f"{batches} batch{'' if batches == 1 else 'es'}"
 
 
 def _labelled(layout: DepthLayout, data: xr.Dataset, options: EffectsOptions) -> xr.DataArray:

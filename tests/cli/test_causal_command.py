@@ -84,7 +84,10 @@ def test_the_newest_checkpoint_of_a_demo_needs_nothing_else(run: Path, typed: Ty
     found = typed("causal", run, "--batches", "2")
     assert found.code == 0, found.err
     assert "Nats a token, positive where the cut hurts, mean of 2 batches" in found.out
+    # Rows of a demo belong to steps 0 to 4, and five updates were made when its last checkpoint was written.
+    assert "Effect of step 5 beside weights of step" in found.out
     assert "Rank correlation of the effect over" in found.out
+    assert "pairs of reads with 2 sources or more: " in found.out
     assert "zero and renormalise agree up to the norm's eps" in found.out
     (sweep,) = [each for each in list_sweeps(run) if each.kind == "sources"]
     assert (sweep.name, sweep.step) == ("sources-5", 5)

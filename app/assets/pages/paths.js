@@ -44,10 +44,11 @@
     return words ? make("span", { class: "elsewhere" }, words) : null;
   };
   /** Over the scatter: how each run's effects go with its weights and contributions, and what holds by construction. */
-  const said = (gd, view) => [
-    ...gd.layout.meta.rows.map(({ slot, text }) => [slot ? make("span", { class: "end-dash", style: { background: ds.colour(slot) } }) : null, text]),
-    [elsewhere(gd, view)],
-  ].map((parts, i) => make("span", { class: "effect-line", style: { top: px(4 + 16 * i) } }, ...parts));
+  const said = (gd, view) => gd.layout.meta.rows.map(({ slot, text }, i, rows) => make("span",
+    { class: "effect-line", style: { top: px(4 + 16 * i) } },
+    slot ? make("span", { class: "end-dash", style: { background: ds.colour(slot) } }) : null,
+    text || null,
+    i === rows.length - 1 ? elsewhere(gd, view) : null));
   ds.paint("effects", said);
 
   const SAID = { plain: "", free: ": wide, no cost seen", costly: ": narrow, costs much" };
