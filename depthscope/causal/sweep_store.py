@@ -14,7 +14,7 @@ from depthscope.causal.batch import Batch
 from depthscope.causal.identity import data_digest, weights_digest
 from depthscope.causal.plan import Plan
 from depthscope.causal.subject import Subject
-from depthscope.store import CellArray, CellStore, Coordinate, check_same, corrupt_sweep
+from depthscope.store import CellArray, CellStore, Coordinate, CorruptSweep, check_same
 
 SEQUENCES, POSITIONS = 4, 256
 """Most sequences and tokens of the first batch whose effects are kept token by token."""
@@ -57,7 +57,7 @@ def begun(
         store = gone_on(path, identity)
         lost = [array.name for array in arrays if array.name not in store]
         if lost:
-            raise corrupt_sweep(path, f"its metadata lack {', '.join(lost)}")
+            raise CorruptSweep(path, f"its metadata lack {', '.join(lost)}")
     else:
         told = {"note": plan.note} if plan.note else {}
         store = CellStore.create(

@@ -8,12 +8,12 @@ from depthscope.store.effects import Sweep, check_same, list_sweeps, open_sweep,
 from depthscope.store.errors import (
     FORMAT,
     CorruptRun,
+    CorruptSweep,
     NewerFormat,
     NotARun,
     RunError,
     RunLocked,
     SchemaError,
-    corrupt_sweep,
 )
 from depthscope.store.find import find_runs, run_folders
 from depthscope.store.history import Gap, Rewind
@@ -37,6 +37,7 @@ __all__ = [
     "Codec",
     "Coordinate",
     "CorruptRun",
+    "CorruptSweep",
     "Gap",
     "NewerFormat",
     "NotARun",
@@ -55,7 +56,6 @@ __all__ = [
     "bytes_on_disk",
     "check_run",
     "check_same",
-    "corrupt_sweep",
     "find_runs",
     "gaps_in_words",
     "holds_rows",
