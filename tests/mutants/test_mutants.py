@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 PATCHES = sorted(Path(__file__).parent.glob("*.patch"))
 FAULTS = sorted((ROOT / "tests" / "faults").glob("test_*.py"))
 SECONDS = 900
-"""Far more than the tests of one fault take: a mutant may hang."""
+_SECONDS_A_FILE = 60
+"""Far more than the tests of faults take: a mutant may hang."""
 
 
 def number(path: Path) -> str:
@@ -49,7 +50,7 @@ def run_tests(folder: Path, files: list[Path]) -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=SECONDS,
+        timeout=SECONDS + _SECONDS_A_FILE * len(files),
     )
     return run.returncode, run.stdout
 
