@@ -17,7 +17,10 @@ def checked_mask(mask: Any, device: torch.device) -> Tensor:
     Raises:
         TypeError: it is no tensor of bool, or of whole numbers as tokenizers give, with an entry for each position.
     """
-    if found := _no_mask(mask):
+    found = _no_mask(mask)
+    if not found and mask.is_meta and device.type != "meta":
+        found = "a tensor on the meta device, which holds nothing"
+    if found:
         raise TypeError(
             f"recorder.tokens got {found}; expected a bool tensor [batch, time], True where a position counts"
         )
@@ -35,7 +38,7 @@ def _no_mask(mask: Any) -> str:
         return "a tensor with one entry and no dims"
     if mask.is_nested or mask.layout != torch.strided:
         return "a nested tensor" if mask.is_nested else f"a tensor of layout {mask.layout}"
-    return "a tensor on the meta device, which holds nothing" if mask.is_meta else ""
+    return ""
 
 
 def fits(mask: Tensor | None, tensor: Tensor) -> bool:
