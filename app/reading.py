@@ -133,6 +133,9 @@ class CachedRun:
             self._sweeps = (changed, tuple(KeptSweep(each.path, each.cells) for each in self._run.sweeps()))
         return self._sweeps[1]
 
+    def stream_of(self, name: str) -> str:
+        return self._run.stream_of(name)
+
     def steps(self, stream: str) -> npt.NDArray[np.int64]:
         return self._run.steps(stream)
 

@@ -36,6 +36,7 @@ from depthscope.figures import (
     map_log,
     profile_panels,
     quantity_shown,
+    sampled_words,
     shortened,
     theme,
 )
@@ -85,7 +86,9 @@ def _profile(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int], *, e
     look = Look(theme=theme(ask.theme), slots=slots, focus=ask.focus, host="page")
     figure = depth_profile_plotly(data, look=look, log=ask.log, end_labels=end_labels)
     meta = figure["layout"]["meta"]
-    note = "; ".join(filter(None, (note, meta["note"], bands_note(data) if end_labels else "")))
+    note = "; ".join(
+        filter(None, (note, sampled_words(data), meta["note"], bands_note(data) if end_labels else ""))
+    )
     warnings = [meta["unusual"], _unequal_footing(ask, runs)]
     if len(data.arrays) > MOST_LINES:
         warnings.append(f"{MOST_LINES} of {len(data.arrays)} runs")
@@ -127,7 +130,9 @@ def map_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int]) ->
     crashed = [f"{run.name} crashed at step {run.last_step}" for run in runs if run.status == "crashed"]
     return Answer(
         title=title,
-        note=", ".join(filter(None, (note, scale if len(data.arrays) > 1 or limits is None else ""))),
+        note=", ".join(
+            filter(None, (note, sampled_words(data), scale if len(data.arrays) > 1 or limits is None else ""))
+        ),
         figure=figure,
         absent=reasons_by_name(data),
         warning=", ".join(filter(None, (left_out, *crashed, meta["unusual"]))),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from depthscope.analysis.fit import FloatArray, IntArray
 from depthscope.analysis.readable import ReadableRun
-from depthscope.quantities import QUANTITIES, DepthLayout
+from depthscope.quantities import DepthLayout
 from depthscope.store import Sweep
 
 TAIL = 0.1
@@ -86,11 +86,7 @@ class Records:
         """Return the steps that a quantity has records at; empty where the run does not have it."""
         if self._last is None or name not in self._run:
             return np.empty(0, dtype=np.int64)
-        known = QUANTITIES.get(name)
-        if known is not None and f"{known.stream}/{(known.derived or (name,))[0]}" in self._run:
-            steps = self._run.steps(known.stream)
-        else:
-            steps = np.asarray(self._run.read(name)["step"].values, dtype=np.int64)
+        steps = self._run.steps(self._run.stream_of(name))
         return steps[: int(np.searchsorted(steps, self._last, "right"))]
 
     def newest(self, name: str) -> Series | None:

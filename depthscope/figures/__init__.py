@@ -97,6 +97,7 @@ from depthscope.figures.paper_figure import (
 from depthscope.figures.paper_file import PAPER_FORMATS, PaperFormat, paper_bytes
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps, shared_losses
+from depthscope.figures.sampled import sampled_words
 from depthscope.figures.shown import (
     MODES,
     Mode,
@@ -248,6 +249,7 @@ __all__ = [
     "recorded_steps",
     "run_dash",
     "runs_words",
+    "sampled_words",
     "shared_losses",
     "shortened",
     "significant",

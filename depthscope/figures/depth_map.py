@@ -12,6 +12,7 @@ from depthscope.figures.columns import column_means
 from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.limits import has_logarithm
 from depthscope.figures.readable import ReadableRun
+from depthscope.figures.sampled import is_sampled
 from depthscope.figures.shown import (
     FloatArray,
     Mode,
@@ -27,7 +28,7 @@ from depthscope.figures.shown import (
 )
 from depthscope.figures.within import require_within
 from depthscope.quantities import quantity as look_up
-from depthscope.quantities import reachable
+from depthscope.quantities import readable_layers
 
 MOST_COLUMNS = 1500
 """Columns of all maps together."""
@@ -82,10 +83,15 @@ def depth_map_data(runs: Sequence[ReadableRun], options: MapOptions) -> Labelled
                 "layer": np.arange(1, layout.layers + 1),
                 "layer_kind": ("layer", np.asarray(layout.layer_kinds)),
                 "residual_block": ("layer", np.asarray(layout.residual_block)),
-                "reachable": ("layer", np.asarray(reachable(look_up(shown), layout), dtype=bool)),
+                "reachable": ("layer", np.asarray(readable_layers(look_up(shown), layout), dtype=bool)),
             },
             name=shown,
-            attrs={**look_up(shown).attributes(), "mode": options.mode, "design": layout.design},
+            attrs={
+                **look_up(shown).attributes(),
+                "mode": options.mode,
+                "design": layout.design,
+                "sampled": is_sampled(run, shown),
+            },
         )
 
     drawn = list(runs)

@@ -14,6 +14,7 @@ from depthscope.figures.labelled import Absent, Labelled, per_run
 from depthscope.figures.limits import Limits, limits_of
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import Alignment, aligned_step, recorded_steps, row_for
+from depthscope.figures.sampled import is_sampled
 from depthscope.figures.shown import (
     FloatArray,
     Mode,
@@ -28,7 +29,7 @@ from depthscope.figures.shown import (
 )
 from depthscope.figures.value_axis import ValueAxis, value_axis
 from depthscope.quantities import quantity as look_up
-from depthscope.quantities import reachable
+from depthscope.quantities import readable_layers
 
 NO_STEP = -1
 GRADIENT = "grad_write_rms"
@@ -181,10 +182,15 @@ def _labelled(
             "layer_name": ("layer", np.asarray(layout.layer_names)),
             "layer_kind": ("layer", np.asarray(layout.layer_kinds)),
             "residual_block": ("layer", np.asarray(layout.residual_block)),
-            "reachable": ("layer", np.asarray(reachable(look_up(quantity), layout), dtype=bool)),
+            "reachable": ("layer", np.asarray(readable_layers(look_up(quantity), layout), dtype=bool)),
         },
         name=quantity,
-        attrs={**look_up(quantity).attributes(), "mode": mode, "design": layout.design},
+        attrs={
+            **look_up(quantity).attributes(),
+            "mode": mode,
+            "design": layout.design,
+            "sampled": is_sampled(run, quantity),
+        },
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ _BETWEEN_RUNS = 0.06
 _GAP = 2.0
 """px between two blocks."""
 _MOST_APART = 60
+_SEEN = 0.12
+"""Of the strip of bars; below, none is seen well."""
 
 
 def mixing_plotly(
@@ -50,7 +53,7 @@ def mixing_plotly(
         traces += hatched_boxes(_never(array), (axes.origins, axes.rows), look, {"run": run})
         traces += kind_dots(array, (axes.gutter, axes.rows), run, look)
         shapes += [*_gaps(array, axes, look), *_cancellation_lines(axes, look)]
-        notes += _heads(axes, str(data.attributes["share"]), look)
+        notes += [*_heads(axes, str(data.attributes["share"]), look), *_hardly(array, axes, top, look)]
         if alone:
             name = plotly_text(data.names.get(run, run))
             notes.append(_note(name, axes.domain(axes.gutter)[0], look, shift=22, colour="text"))
@@ -194,6 +197,16 @@ def _heads(axes: MixingAxes, share: str, look: Look) -> list[dict[str, Any]]:
         {**_note("cancels", axes.domain(axes.cancellation)[0], look, colour="text-secondary")},
         {**_note("target", left, look), "xanchor": "right", "xshift": -4},
     ]
+
+
+def _hardly(array: xr.DataArray, axes: MixingAxes, top: float, look: Look) -> list[dict[str, Any]]:
+    """Write the largest cancellation where all bars are too short to be seen: an empty strip would be a riddle."""
+    largest = np.nanmax(array["cancellation"].values, initial=1.0)
+    if largest - 1 > _SEEN * (top - 1):
+        return []
+    low, high = axes.domain(axes.cancellation)
+    words = _note(f"≤ {math.ceil(round(100 * largest, 6)) / 100:g}", (low + high) / 2, look, shift=0)
+    return [{**words, "y": 0.5, "xanchor": "center", "yanchor": "middle", "bgcolor": look.theme["surface"]}]
 
 
 def _note(text: str, x: float, look: Look, *, shift: int = 4, colour: str = "text-muted") -> dict[str, Any]:

@@ -20,10 +20,7 @@ ALIGNMENTS: tuple[Alignment, ...] = ("step", "tokens", "loss")
 
 def recorded_steps(run: ReadableRun, quantity: str) -> IntArray:
     """Return the step labels of the rows that hold `quantity`, shape [rows]."""
-    stream = look_up(quantity).stream
-    if stream in run.streams:
-        return run.steps(stream)
-    return np.asarray(run.read(quantity)["step"].values, dtype=np.int64)
+    return run.steps(run.stream_of(quantity))
 
 
 def row_for(steps: IntArray, asked: int | None) -> int | None:

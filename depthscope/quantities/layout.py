@@ -85,8 +85,16 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
 
 
+def readable_layers(quantity: Quantity, layout: DepthLayout) -> tuple[bool, ...]:
+    """Return which entries a quantity over layers can have for a reader: `reachable`, or held by another quantity."""
+    recorded = reachable(quantity, layout)
+    assert isinstance(recorded, tuple)
+    held = bool(quantity.held_by) and not any(recorded) and any(layout.mixing)
+    return layout.mixing[1:] if held else tuple(map(bool, recorded))
+
+
 def reachable(quantity: Quantity, layout: DepthLayout) -> Mask:
-    """Return, nested like the quantity's dims after ``step``, which entries a run of this layout can have.
+    """Return, nested like the quantity's dims after ``step``, which entries a run of this layout can record.
 
     A dim of size 0 (no mixers, no outer state) gives an empty tuple. ``given`` quantities depend on what the
     training loop passes (a loss, a loss scale), so they are never promised.

@@ -64,8 +64,11 @@ def per_layer() -> tuple[Quantity, ...]:
             source=OURS,
             stream="fast",
             reach="fresh",
+            held_by="mixing_contribution",
             positive=False,
-            note="Means the same in every design; 1/(l+1) for equal uncorrelated writes on one stream.",
+            note="Means the same in every design; 1/(l+1) for equal uncorrelated writes on one stream. Where no module "
+            "shows how the next read holds the write (hyper-connections, say), it is that entry of the mixing "
+            "contributions: in the slow stream, over a sample of tokens.",
         ),
         Quantity(
             name="write_ratio",

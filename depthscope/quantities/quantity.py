@@ -46,7 +46,8 @@ class Quantity:
 
     `dims` are the dims after ``step``. `reach` names the rule that says which entries a design can have
     (`depthscope.quantities.reachable`). `derived` is empty for a recorded quantity; otherwise it names the
-    recorded quantities that the value is computed from on reading.
+    recorded quantities that the value is computed from on reading. `held_by` names the recorded quantity that has it
+    among its entries: it is read from there in runs that do not record it itself.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Quantity:
     stream: Stream
     reach: Reach
     derived: tuple[str, ...] = ()
+    held_by: str = ""
     positive: bool = True
     """True where values are never negative, so that a log scale makes sense."""
     when: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from depthscope.probes import Gradient, Probe, definitions_of
@@ -75,6 +75,17 @@ def absent(probes: Sequence[Probe], layout: DepthLayout) -> dict[str, str]:
         for probe in probes
         for name in probe.quantities
         if not _any(reachable(known[name], layout))
+    }
+
+
+def held(
+    definitions: Mapping[str, Quantity], missing: Collection[str], recorded: Collection[str]
+) -> dict[str, str]:
+    """Return, of the quantities that are missing, those that a reader finds in a recorded one, with words for it."""
+    return {
+        name: f"{name} is read from {holder}: at steps of its {definitions[holder].stream} stream, over a sample of tokens"
+        for name in missing
+        if (holder := definitions[name].held_by) in recorded
     }
 
 

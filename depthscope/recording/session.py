@@ -42,7 +42,7 @@ from depthscope.recording.ranks import Ranks, agreed
 from depthscope.recording.replaying import Replay
 from depthscope.recording.run_description import RunDescription
 from depthscope.recording.schedule import Schedule
-from depthscope.recording.schema import absent, streams
+from depthscope.recording.schema import absent, held, streams
 from depthscope.recording.shards import local_parameters, stored_parameters
 from depthscope.recording.sites import SILENT_AFTER, STOPPED, Sites
 from depthscope.recording.trace_plan import TracePlan
@@ -140,6 +140,9 @@ class Session:
             specs.append(spec)
         self.recorded = tuple(shapes)
         definitions = definitions_of(shown)
+        self._held = held(definitions, self.missing, shapes)
+        for name in self._held:
+            del self.missing[name]
         self.sites = Sites(
             self.layout, [definitions[name] for name in shapes], Causes(axis, model, parameters), steps
         )
@@ -175,7 +178,7 @@ class Session:
         self.resumes = isinstance(self.writer, RunWriter) and self.writer.recovered is not None
         """Rows from the next one on may be there already, of a run that went further."""
         self.writer.annotate("found_by", anatomy.found_by)
-        self.notes = (*anatomy.notes, *self._group_reasons.notes)
+        self.notes = (*anatomy.notes, *self._group_reasons.notes, *self._held.values())
         self.writer.annotate("notes", list(self.notes))
         self.writer.annotate("missing", self.missing)
         self._assemble = Assembler(
@@ -407,7 +410,7 @@ class Session:
         self.writer.annotate("token_mask", MASKED.format(step=step))
 
     def _no_replay(self, reason: str) -> None:
-        self._say_missing({name: reason for name in Mixing.quantities})
+        self._say_missing({name: reason for name in (*Mixing.quantities, *self._held)})
 
     def _note_misfits(self) -> None:
         """Say where a mask was given whose positions are not those of the tensors."""

@@ -24,6 +24,7 @@ from depthscope.figures import (
     quantity_shown,
     recorded_steps,
     runs_words,
+    sampled_words,
 )
 from depthscope.quantities import QUANTITIES
 from depthscope.report.effects_caption import effect_sentence, measured_sentences
@@ -171,7 +172,8 @@ def _panel(panel: Panel, letter: str) -> str:
         "difference": f", {_difference(panel)} {data.names.get(data.attributes.get('baseline') or '', 'the baseline')}",
     }.get(data.attributes["mode"], "")
     when = f", {entry.when}" if entry.when else ""
-    return f"{head}{title}: {entry.long_name}, {shown}, {entry.reduction}{when}{mode}."
+    sampled = f" ({sampled_words(data)})" if sampled_words(data) else ""
+    return f"{head}{title}: {entry.long_name}, {shown}, {entry.reduction}{sampled}{when}{mode}."
 
 
 _BOUNDARY = {

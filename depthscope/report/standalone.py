@@ -8,7 +8,7 @@ from html import escape
 
 import plotly.io
 
-from depthscope.figures import FIGURES, Panel, drawn_figure, theme
+from depthscope.figures import FIGURES, Panel, drawn_figure, sampled_words, theme
 from depthscope.report.caption import letters_of
 from depthscope.report.errors import ExportError
 
@@ -55,7 +55,8 @@ def html_bytes(
             div_id=f"panel-{place + 1}",
             default_height="420px",
         )
-        title_of, note = str(panel.data.attributes["title"]), str(panel.data.attributes["note"])
+        title_of = str(panel.data.attributes["title"])
+        note = "; ".join(filter(None, (str(panel.data.attributes["note"]), sampled_words(panel.data))))
         heading = f"({letters[key]}) {title_of}" if key in letters else title_of
         heading = f"{escape(heading)} <small>{escape(note)}</small>"
         parts.append(f"<h2>{heading}</h2>\n<div class='panel' id='{escape(key)}'>{chart}</div>")

@@ -13,6 +13,7 @@ from depthscope.quantities import QUANTITIES, DepthLayout
 from depthscope.store.bins import STATS
 from depthscope.store.derive import derive, inputs
 from depthscope.store.follow import BadSelection, Follower
+from depthscope.store.held import held_entries, holder
 from depthscope.store.level import LEVELS
 from depthscope.store.screen import ReadBins, Screen
 from depthscope.store.snapshot import Recorded, Snapshot
@@ -37,6 +38,11 @@ def readable(snapshot: Snapshot) -> tuple[str, ...]:
     for name in QUANTITIES:
         if name not in names and find(snapshot, name) is not None:
             names[name] = None
+        for stream in snapshot.streams if holder(name) else ():
+            apart = f"{stream}/{name}"
+            first = find(snapshot, name)
+            if first is not None and first.stream != stream and find(snapshot, apart) is not None:
+                names[apart] = None
     return tuple(names)
 
 
@@ -47,21 +53,34 @@ def find(snapshot: Snapshot, name: str) -> Recorded | None:
             return snapshot.arrays(stream)[name]
     stream, _, bare = name.partition("/")
     if bare and stream in snapshot.streams:
-        return snapshot.arrays(stream).get(bare)
+        return snapshot.arrays(stream).get(bare) or _held(snapshot, stream, bare)
     needed = inputs(name)
-    for stream in snapshot.streams if needed else ():
+    for stream in snapshot.streams:
         found = snapshot.arrays(stream)
-        if all(part in found and found[part].dims == ("layer",) for part in needed):
-            like = found[needed[0]]
-            return Recorded(
-                name=name,
-                stream=stream,
-                dims=like.dims,
-                shape=like.shape,
-                dtype=like.dtype,
-                attributes=QUANTITIES[name].attributes(),
-            )
+        if needed and all(part in found and found[part].dims == ("layer",) for part in needed):
+            return _like(found[needed[0]], name, found[needed[0]].shape)
+        if (held := _held(snapshot, stream, name)) is not None:
+            return held
     return None
+
+
+def _held(snapshot: Snapshot, stream: str, name: str) -> Recorded | None:
+    """Return the array called `name` that is entries of another one of the stream."""
+    holding = snapshot.arrays(stream).get(holder(name))
+    if holding is None or holding.dims != ("target", "origin"):
+        return None
+    return _like(holding, name, (holding.shape[0] - 1,))
+
+
+def _like(array: Recorded, name: str, shape: tuple[int, ...]) -> Recorded:
+    return Recorded(
+        name=name,
+        stream=array.stream,
+        dims=("layer",),
+        shape=shape,
+        dtype=array.dtype,
+        attributes=QUANTITIES[name].attributes(),
+    )
 
 
 def unknown(snapshot: Snapshot, name: str, run: str, missing: dict[str, str]) -> str:
@@ -104,10 +123,11 @@ def read(
         return xr.DataArray(
             values, dims=("step", *array.dims), coords=coordinates, name=name, attrs=attributes
         )
+    binned = _holding(snapshot, array) or array
     screen = Screen(
         lambda begin, end: _values(snapshot, array, begin, end, pick, layout),
         {
-            size: (snapshot.bins(array, level), _bins(snapshot, array, level, pick))
+            size: (snapshot.bins(binned, level), _bins(snapshot, array, level, pick))
             for level, size in LEVELS.items()
         },
     )
@@ -157,8 +177,10 @@ def tree(follower: Follower, snapshot: Snapshot) -> xr.DataTree:
 def _values(
     snapshot: Snapshot, array: Recorded, start: int, stop: int, pick: Pick | None, layout: DepthLayout
 ) -> Array:
-    recorded = snapshot.arrays(array.stream)
-    if array.name in recorded:
+    recorded, holding = snapshot.arrays(array.stream), _holding(snapshot, array)
+    if holding is not None:
+        values = held_entries(array.name, snapshot.read(holding, start, stop))
+    elif array.name in recorded:
         values = snapshot.read(array, start, stop)
     else:
         parts = {name: snapshot.read(recorded[name], start, stop) for name in inputs(array.name)}
@@ -166,9 +188,19 @@ def _values(
     return values if pick is None else values.take(pick[1], axis=1 + array.dims.index(pick[0]))
 
 
+def _holding(snapshot: Snapshot, array: Recorded) -> Recorded | None:
+    """Return the array that `array` is entries of; None where it is recorded itself, or computed."""
+    recorded = snapshot.arrays(array.stream)
+    return None if array.name in recorded else recorded.get(holder(array.name))
+
+
 def _bins(snapshot: Snapshot, array: Recorded, level: str, pick: Pick | None) -> ReadBins:
+    holding = _holding(snapshot, array)
+
     def read(start: int, stop: int) -> Array:
-        bins = snapshot.read_bins(array, level, start, stop)
+        bins = snapshot.read_bins(holding or array, level, start, stop)
+        if holding is not None:
+            bins = held_entries(array.name, bins)
         return bins if pick is None else bins.take(pick[1], axis=2 + array.dims.index(pick[0]))
 
     return read

@@ -18,7 +18,7 @@ from depthscope.store.effects import Sweep, list_sweeps
 from depthscope.store.follow import BadSelection, Follower
 from depthscope.store.history import Gap, Rewind
 from depthscope.store.lock import Status
-from depthscope.store.snapshot import Snapshot
+from depthscope.store.snapshot import Recorded, Snapshot
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -188,6 +188,10 @@ class Run:
         self._check(snapshot, stream)
         return snapshot.rows(stream)
 
+    def stream_of(self, name: str) -> str:
+        """Return the stream whose rows a quantity is read from; KeyError as in `read`."""
+        return self._follower.consistently(lambda snapshot: self._find(snapshot, name).stream)
+
     def steps(self, stream: str) -> npt.NDArray[np.int64]:
         """Return the step labels of a stream's rows, int64 [rows]; KeyError for a stream that is not there."""
         self._check(self._follower.snapshot(), stream)
@@ -231,11 +235,14 @@ class Run:
             raise BadSelection(f"columns is {columns}; expected at least 1")
 
         def once(snapshot: Snapshot) -> xr.DataArray:
-            array = reading.find(snapshot, name)
-            if array is None:
-                raise KeyError(reading.unknown(snapshot, name, self.name, self.missing))
             return reading.read(
-                self._follower, snapshot, array, start=start, stop=stop, layers=layers, columns=columns
+                self._follower,
+                snapshot,
+                self._find(snapshot, name),
+                start=start,
+                stop=stop,
+                layers=layers,
+                columns=columns,
             )
 
         return self._follower.consistently(once)
@@ -247,6 +254,12 @@ class Run:
         use and sees the committed rows.
         """
         return self._follower.consistently(lambda snapshot: reading.tree(self._follower, snapshot))
+
+    def _find(self, snapshot: Snapshot, name: str) -> Recorded:
+        array = reading.find(snapshot, name)
+        if array is None:
+            raise KeyError(reading.unknown(snapshot, name, self.name, self.missing))
+        return array
 
     def _check(self, snapshot: Snapshot, stream: str) -> None:
         if stream not in snapshot.streams:

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from depthscope.figures import ProfileOptions, depth_profile_data, figure, figure_data
+from depthscope.figures import ProfileOptions, depth_profile_data, figure, figure_data, sampled_words
 from depthscope.store import open_run
+from tests.figures.origin_runs import record_origins, shares
 from tests.figures.runs import record, state
 
 
@@ -51,6 +52,19 @@ def test_fresh_share_and_write_ratio_are_quantities_of_their_own(
     data = figure_data("depth-profile", run, mode=mode, step=100)
     np.testing.assert_allclose(data.arrays[run.id].values[0], run.read(quantity, 100, 101).values[0])
     assert data.references, "the curve of equal uncorrelated writes belongs beside it"
+
+
+def test_a_share_that_only_contributions_hold_is_drawn_beside_one_of_all_tokens(tmp_path: Path) -> None:
+    whole, sampled = open_run(record(tmp_path / "a")), open_run(record_origins(tmp_path / "b"))
+    for name, dims in (("depth-profile", ("moment", "layer")), ("depth-map", ("layer", "column"))):
+        data = figure_data(name, [whole, sampled], quantity="fresh_share")
+        assert data.arrays[sampled.id].dims == dims
+        assert sampled_words(data) == "b: a sample of tokens"
+        assert not sampled_words(figure_data(name, [whole, sampled]))
+        values = data.arrays[sampled.id].values
+        newest = values[0] if name == "depth-profile" else values[:, -1]
+        expected = [shares("prenorm", 300, layer + 1)[layer] for layer in range(1, 9)]
+        np.testing.assert_allclose(newest, expected, rtol=1e-6)
 
 
 def test_the_line_of_equal_writes_is_left_out_where_no_write_is_added(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,21 @@ def test_the_figure_draws_every_origin_once_and_cancellation_from_one(
     np.testing.assert_allclose(bars["base"] + bars["x"], array["cancellation"].values)
     dark = np.array(bars["marker"]["color"]) == Look().theme["text-secondary"]
     np.testing.assert_array_equal(dark, array["cancellation"].values > 2)
+
+
+@pytest.mark.parametrize(
+    ("size", "words"), [(1.0, ["≤ 1"]), (1.0412, ["≤ 1.05"]), (1.05, ["≤ 1.05"]), (1.6, [])]
+)
+def test_where_no_bar_is_long_enough_to_be_seen_the_largest_is_written(
+    runs: dict[str, Run], size: float, words: list[str]
+) -> None:
+    data = mixing_data([runs["prenorm"]], MixingOptions())
+    told = {
+        run: array.assign_coords(cancellation=size * xr.ones_like(array["cancellation"]))
+        for run, array in data.arrays.items()
+    }
+    notes = mixing_plotly(replace(data, arrays=told), look=Look())["layout"]["annotations"]
+    assert [note["text"] for note in notes if note["text"].startswith("≤")] == words
 
 
 def test_rows_and_columns_of_blocks_are_parted_and_a_design_without_has_the_final_read_apart(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from depthscope.quantities import QUANTITIES, DepthLayout, quantity, reachable
+from depthscope.quantities import QUANTITIES, DepthLayout, quantity, reachable, readable_layers
 
 DIMS = {"layer", "target", "source", "origin", "block", "later_block", "side", "interface", "channel"}
 DIMS |= {"head", "stream", "stream_out", "stream_in"}
@@ -90,6 +90,16 @@ def test_reach_of_mixing_by_hand() -> None:
     )
     assert reachable(quantity("mixing_cancellation"), replayed) == (True, True, False, True)
     assert reachable(quantity("mixing_contribution"), LAYOUT) == ()
+
+
+def test_what_another_quantity_holds_is_in_a_readers_reach() -> None:
+    """No next read shows the write, and the contributions of three of four targets are taken."""
+    share, streams = quantity("fresh_share"), replace(LAYOUT, fresh=(False,) * 3)
+    replayed = replace(streams, mixing=(True, True, False, True))
+    assert reachable(share, replayed) == readable_layers(share, streams) == (False, False, False)
+    assert readable_layers(share, replayed) == (True, False, True)
+    assert readable_layers(share, replace(replayed, fresh=(False, True, False))) == (False, True, False)
+    assert readable_layers(quantity("state_rms"), replayed) == reachable(quantity("state_rms"), replayed)
 
 
 def test_a_layout_travels_through_json() -> None:

@@ -68,6 +68,11 @@ def test_mixing_says_what_a_row_sums_to_and_what_its_shares_are_not(runs: Runs, 
     assert "minus that of step 0" in difference
 
 
+def test_a_share_of_sampled_tokens_is_said_to_be_one(runs: Runs, tmp_path: Path) -> None:
+    text = caption("depth-profile", [runs["prenorm"], runs["apart"]], tmp_path, quantity="fresh_share")
+    assert "mean over all tokens of the optimizer step (apart: a sample of tokens)" in text
+
+
 def test_a_wide_figure_spans_both_columns(runs: Runs, tmp_path: Path) -> None:
     text = caption("depth-map", [runs["prenorm"]], tmp_path, "text")
     assert r"\begin{figure*}" in text
