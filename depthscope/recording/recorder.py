@@ -44,7 +44,6 @@ from depthscope.recording.notices import (
     Notices,
 )
 from depthscope.recording.optimizers import OptimizerReader
-from depthscope.recording.positions import NOTHING_FITS, checked_mask
 from depthscope.recording.probe_batch import PROBE, ProbeBatch
 from depthscope.recording.ranks import agreed, meet, several_ranks
 from depthscope.recording.replaying import COMPILED_WHOLE, Replayed
@@ -54,8 +53,9 @@ from depthscope.recording.run_description import RunDescription
 from depthscope.recording.schedule import Schedule, schedules
 from depthscope.recording.session import Session
 from depthscope.recording.shards import stored_parameters
-from depthscope.recording.step_facts import Scaler, StepFacts
+from depthscope.recording.step_facts import Handed, Scaler, StepFacts
 from depthscope.recording.strict import strict
+from depthscope.recording.token_mask import TokenMask
 from depthscope.recording.values import Value, checked_count, token_positions
 from depthscope.store import refuse_writers
 
@@ -178,9 +178,7 @@ class Recorder:
         """An exception ends the recording, maybe before the first call of `step`."""
         self._rows = 0
         self._evaluated: dict[str, Value] = {}
-        self._mask: Tensor | None = None
-        """Which positions count in the forwards to come; a forward that has begun has it in `Arming.mask`."""
-        self._forward_took_mask = self._masked = False
+        self._mask = TokenMask(self._arming)
         self._tokens_given = False
         self._alone_among_ranks = False
         """torch.distributed was initialised after attaching."""
@@ -224,7 +222,10 @@ class Recorder:
         """
         started = time.perf_counter()
         if not self._inert:
-            self._guarded(lambda: self._end_step(started, loss, step, tokens, grad_norm, max_norm, metrics))
+            handed = Handed(
+                loss=loss, step=step, tokens=tokens, grad_norm=grad_norm, max_norm=max_norm, metrics=metrics
+            )
+            self._guarded(lambda: self._end_step(started, handed))
             self._facts.recording_seconds = time.perf_counter() - started
 
     def before_clip(self) -> None:
@@ -244,16 +245,13 @@ class Recorder:
             mask: True where a position counts, [batch, time] as the sublayers' tensors [batch, time, d] have it;
                 whole numbers, 0 for padding, do too.
         """
-        earlier, self._mask = self._mask, None
+        earlier = self._mask.set_aside()
         if not self._inert:
-            self._guarded(lambda: self._count_only(mask))
+            self._guarded(lambda: self._mask.enter(mask))
         try:
             yield
         finally:
-            self._mask = earlier
-            if not self._forward_took_mask:
-                # Compiled code has. In eager code the backward may recompute this very forward.
-                self._arming.mask = earlier
+            self._mask.leave(earlier)
 
     def evaluation(self, **losses: Value) -> None:
         """Keep validation losses, any number of named sets, at the number of steps completed so far."""
@@ -470,9 +468,9 @@ class Recorder:
             self._arm()
         self._run_probe()
         replayed = self._replay(args, kwargs)
-        self._arming.mask, self._forward_took_mask = self._mask, True
+        self._mask.begin_forward()
         called_with = token_positions(args, kwargs)
-        positions = called_with if self._mask is None else self._mask.sum()
+        positions = called_with if self._mask.coming is None else self._mask.coming.sum()
         self._clock.saw_forward(positions, called_with)
         self._forward_completed = False
         if self._session is not None and self._session.observer.streams:
@@ -504,7 +502,7 @@ class Recorder:
         session = self._session
         if session is None or "slow" not in session.observer.streams or session.observer.generations:
             return None
-        return session.replay.take(args, kwargs, self._mask)
+        return session.replay.take(args, kwargs, self._mask.coming)
 
     def _read_gradients(self, gradients: Callable[[], Mapping[str, Tensor]], scale: Tensor | None) -> None:
         if not self._inert and self._optimizers.optimizers and not self._optimizers.closure:
@@ -527,39 +525,13 @@ class Recorder:
             self._forget_interrupted()
             self._guarded(self._session.back)
 
-    def _count_only(self, mask: Tensor) -> None:
-        try:
-            checked = checked_mask(mask, self._arming.gate.device)
-        except TypeError as error:
-            if strict():
-                raise
-            checked, self._arming.no_mask = NOTHING_FITS.to(self._arming.gate.device), str(error)
-        self._mask = self._arming.mask = checked
-        self._forward_took_mask, self._masked = False, True
-
-    def _end_step(
-        self,
-        started: float,
-        loss: Value | None,
-        step: int | None,
-        tokens: int | None,
-        grad_norm: Value | None,
-        max_norm: float | None,
-        metrics: Mapping[str, Value] | None,
-    ) -> None:
+    def _end_step(self, started: float, handed: Handed) -> None:
         self._forget_interrupted()
         self._neglect.calls += 1
-        clock = self._clock
-        label = clock.label(step)
-        if tokens is not None:
-            given, tokens = tokens, checked_count(tokens)
-            if tokens is None:
-                self._notices.say(
-                    f"tokens is {given!r}, expected a whole number of tokens: positions are counted in their place"
-                )
+        clock, session = self._clock, self._session
+        label, tokens = clock.label(handed.step), self._checked_tokens(handed.tokens)
         step_tokens: int | Tensor = clock.positions if tokens is None else tokens
         self._submit_evaluation()
-        session = self._session
         unseen = self._arming.traced_root and not clock.forwards
         if unseen:
             clock.saw_forward(0, 0)
@@ -569,47 +541,61 @@ class Recorder:
             self._alone_among_ranks = True
             self._notices.say(RANKS_CAME_LATER)
         if session is not None:
-            if self._probe is not None:
-                if self._probe.wanted(clock.next):
-                    self._notices.say(PROBE_MISSED)
-                elif (shown := self._probe.hand_over()) is not None:
-                    session.submit_probe(label, shown, self._probe.positions)
+            self._submit_probe(session, label)
             if session.observer.streams:
                 if unseen and "slow" in session.observer.streams and self._probe is None:
                     session.replay.refuse(COMPILED_WHOLE)
-                if not self._optimizers.optimizers:
-                    self._read_gradients(self._optimizers.gradients, None)
-                generations = session.observer.take()
-                counted = session.positions_of(generations)
-                if tokens is None:
-                    step_tokens = clock.called_with if counted is None else counted
-                facts = self._facts.collect(
-                    started=started,
-                    loss_tokens=step_tokens,
-                    loss=loss,
-                    grad_norm=grad_norm,
-                    max_norm=max_norm,
-                ) | {
-                    "read_in_step": None if self._optimizers.optimizers else 1.0,
-                    "masked": 1.0 if self._masked else None,
-                }
-                if tokens is None and isinstance(step_tokens, int) and not step_tokens:
-                    facts["tokens"] = None  # nothing that the model was called with tells
-                if tokens is None and counted is None:
-                    facts["loss_tokens"] = math.nan
-                session.submit_row(label, generations, self._notices.usable(facts))
-                session.follow_device()
-                self._rows += 1
-            if metrics:
-                session.submit_named("metrics", label, self._notices.usable(metrics))
-        clock.advance(label, given=step is not None, tokens=step_tokens, now=started)
-        self._tokens_given |= tokens is not None or self._masked
-        self._masked, self._arming.mask = self._mask is not None, self._mask
-        self._arming.no_mask = ""
+                step_tokens = self._submit_row(session, label, started, handed, tokens)
+            if handed.metrics:
+                session.submit_named("metrics", label, self._notices.usable(handed.metrics))
+        clock.advance(label, given=handed.step is not None, tokens=step_tokens, now=started)
+        self._tokens_given |= tokens is not None or self._mask.given
+        self._mask.end_step()
         self._facts.forget()
         self._optimizers.forget()
         self._arm()
         self._say_warnings()
+
+    def _checked_tokens(self, given: int | None) -> int | None:
+        tokens = None if given is None else checked_count(given)
+        if given is not None and tokens is None:
+            self._notices.say(
+                f"tokens is {given!r}, expected a whole number of tokens: positions are counted in their place"
+            )
+        return tokens
+
+    def _submit_row(
+        self, session: Session, label: int, started: float, handed: Handed, tokens: int | None
+    ) -> int | Tensor:
+        """Hand over what the step's forwards and backwards showed; return the number of its tokens."""
+        if not self._optimizers.optimizers:
+            self._read_gradients(self._optimizers.gradients, None)
+        generations = session.observer.take()
+        counted = session.positions_of(generations)
+        step_tokens: int | Tensor | None = counted if tokens is None else tokens
+        if step_tokens is None:
+            step_tokens = self._clock.called_with
+        facts = self._facts.collect(handed, started=started, loss_tokens=step_tokens) | {
+            "read_in_step": None if self._optimizers.optimizers else 1.0,
+            "masked": 1.0 if self._mask.given else None,
+        }
+        if tokens is None and isinstance(step_tokens, int) and not step_tokens:
+            facts["tokens"] = None  # nothing that the model was called with tells
+        if tokens is None and counted is None:
+            facts["loss_tokens"] = math.nan
+        session.submit_row(label, generations, self._notices.usable(facts))
+        session.follow_device()
+        self._rows += 1
+        return step_tokens
+
+    def _submit_probe(self, session: Session, label: int) -> None:
+        probe = self._probe
+        if probe is None:
+            return
+        if probe.wanted(self._clock.next):
+            self._notices.say(PROBE_MISSED)
+        elif (shown := probe.hand_over()) is not None:
+            session.submit_probe(label, shown, probe.positions)
 
     def _submit_evaluation(self) -> None:
         if self._evaluated and self._session is not None:

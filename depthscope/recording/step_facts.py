@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -20,6 +21,18 @@ class Scaler(Protocol):
     """What is needed of ``torch.amp.GradScaler``."""
 
     def is_enabled(self) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handed:
+    """What the loop hands in as a step ends; see `Recorder.step`."""
+
+    loss: Value | None
+    step: int | None
+    tokens: int | None
+    grad_norm: Value | None
+    max_norm: float | None
+    metrics: Mapping[str, Value] | None
 
 
 class StepFacts:
@@ -56,27 +69,21 @@ class StepFacts:
             self._norm_facts = link.norm_share
 
     def collect(
-        self,
-        *,
-        started: float,
-        loss_tokens: int | Tensor,
-        loss: Value | None,
-        grad_norm: Value | None,
-        max_norm: float | None,
+        self, handed: Handed, *, started: float, loss_tokens: int | Tensor
     ) -> dict[str, Value | None]:
         """Return the facts of the step that ends, which began to be recorded at `started`; None: not known."""
         reader = self._optimizers
         if self.scaler is None and reader.scaler is not None:
             self.scaler = reader.scaler
             self._loss_scale = _scale_of(reader.scaler)
-        if grad_norm is not None:
-            self._norm_before, self._norm_facts = grad_norm, norm_share(grad_norm)
-            if isinstance(grad_norm, Tensor):
-                self._norm_before = local(grad_norm)
+        if (norm := handed.grad_norm) is not None:
+            self._norm_before, self._norm_facts = norm, norm_share(norm)
+            if isinstance(norm, Tensor):
+                self._norm_before = local(norm)
         skipped = None if self.scaler is None or not reader.optimizers else reader.skipped
         on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         return {
-            "loss": loss,
+            "loss": handed.loss,
             "loss_scale": self._scale_before if self._loss_scale is None else self._loss_scale,
             "learning_rate": reader.learning_rate,
             "step_seconds": None if self._clock.last_time is None else started - self._clock.last_time,
@@ -87,7 +94,7 @@ class StepFacts:
             "withhold_gradients": 1.0 if self._withheld() else None,
             "peak_memory": _peak_memory() if on_cuda else None,
             "grad_norm_before_clip": self._norm_before,
-            "max_norm": max_norm,
+            "max_norm": handed.max_norm,
             **self._norm_facts,
         }
 

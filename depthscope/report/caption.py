@@ -276,8 +276,8 @@ def _steps(panels: Mapping[str, Panel]) -> str:
     if not told:
         return ""
     if len(set(told.values())) == 1:
-        return f"{_sentence(next(iter(told.values())))}"
-    return f"{_sentence('; '.join(f'{name}: {words}' for name, words in told.items()))}"
+        return _sentence(next(iter(told.values())))
+    return f"Shown: {'; '.join(f'{name} at {words}' for name, words in told.items())}."
 
 
 def _records(panels: Mapping[str, Panel], runs: Sequence[ReadableRun]) -> str:

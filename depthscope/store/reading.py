@@ -29,7 +29,8 @@ Pick = tuple[str, Array]
 def readable(snapshot: Snapshot) -> tuple[str, ...]:
     """Return the names that `find` knows, recorded ones first; the wall time of rows is not counted.
 
-    ``stream/name`` stands for an array of a stream where the name alone means that of an earlier one.
+    ``stream/name`` stands for an array of a stream where the name alone means that of an earlier one; what a stream
+    only holds in another array (`depthscope.store.held`) can be asked for so, and is not listed.
     """
     names: dict[str, None] = {}
     for stream in snapshot.streams:
@@ -38,11 +39,6 @@ def readable(snapshot: Snapshot) -> tuple[str, ...]:
     for name in QUANTITIES:
         if name not in names and find(snapshot, name) is not None:
             names[name] = None
-        for stream in snapshot.streams if holder(name) else ():
-            apart = f"{stream}/{name}"
-            first = find(snapshot, name)
-            if first is not None and first.stream != stream and find(snapshot, apart) is not None:
-                names[apart] = None
     return tuple(names)
 
 

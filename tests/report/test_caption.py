@@ -9,7 +9,8 @@ import pytest
 from depthscope.quantities import QUANTITIES
 from depthscope.report import export
 from depthscope.report.latex import escaped, mathematics
-from depthscope.store import Run
+from depthscope.store import Run, open_run
+from tests.figures.runs import record
 
 Runs = dict[str, Run]
 
@@ -71,6 +72,12 @@ def test_mixing_says_what_a_row_sums_to_and_what_its_shares_are_not(runs: Runs, 
 def test_a_share_of_sampled_tokens_is_said_to_be_one(runs: Runs, tmp_path: Path) -> None:
     text = caption("depth-profile", [runs["prenorm"], runs["apart"]], tmp_path, quantity="fresh_share")
     assert "mean over all tokens of the optimizer step (apart: a sample of tokens)" in text
+
+
+def test_runs_at_steps_of_their_own_keep_their_names(runs: Runs, tmp_path: Path) -> None:
+    half = open_run(record(tmp_path / "half", steps=range(0, 101, 10)))
+    text = caption("depth-profile", [half, runs["prenorm"]], tmp_path)
+    assert "Shown: half at step 100; prenorm at step 300." in text
 
 
 def test_a_wide_figure_spans_both_columns(runs: Runs, tmp_path: Path) -> None:
