@@ -65,8 +65,7 @@ def recorded_answer(ask: Ask, runs: Sequence[CachedRun], slots: Mapping[str, int
         lines = (known.formula, known.reduction, known.note, f"Source: {known.source}")
         title = "\n".join(filter(None, lines))
         over = ", ".join(("step", *known.dims))
-        own = "derived" if known.derived else known.stream
-        where = own if known.name == name else stream
+        where = "derived" if known.derived else run.stream_of(name)
         rows.append(
             [html.Code(name, title=title), html.Span(known.long_name, title=title), over, known.units, where]
         )

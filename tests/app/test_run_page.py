@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from depthscope.app.pages.run_detail_answers import about_answer, started_text
+from depthscope.app.pages.run_detail_answers import about_answer, recorded_answer, started_text
 from depthscope.app.registry import Registry
 from depthscope.app.state import read_ask
 from depthscope.store import open_run
 from tests.app.conftest import Serve
 from tests.app.page import AppPage
+from tests.figures.origin_runs import record_origins
 from tests.figures.runs import record, start
 from tests.store.runs import write_with_a_past
 
@@ -105,3 +106,18 @@ def test_earlier_attempts_and_lost_rows_are_told(tmp_path: Path) -> None:
     assert "Div('fast: 5 rows, steps 40 to 44 (No space left on device)')" in past
     for fact in ("earlier attempts", "rows lost"):
         assert f"[Th(children='{fact}', scope='row'), Td('none')]" in whole
+
+
+def test_each_quantity_is_told_with_the_stream_that_it_is_read_from(tmp_path: Path) -> None:
+    """The share of the newest write comes out of the contributions where a run does not record it itself."""
+    record(tmp_path / "own")
+    record_origins(tmp_path / "held")
+    registry = Registry(tmp_path)
+    streams = {}
+    for run in registry.runs(registry.slots()):
+        for row in recorded_answer(read_ask({}, ()), [run], {}).rows[1].children:
+            cells = [cell.children for cell in row.children]
+            streams[run.name, getattr(cells[0], "children", cells[0])] = cells[-1]
+    assert streams["own", "fresh_share"] == streams["held", "loss"] == "fast"
+    assert streams["held", "fresh_share"] == streams["held", "mixing_contribution"] == "slow"
+    assert streams["own", "write_share"] == "derived"
