@@ -200,7 +200,7 @@ class Assembler:
                 self.calls = held["write"] / held["embedding"]
         if writes := [held["write"] for held in tokens if "write" in held]:
             _leave_out(values, np.max(writes, axis=0) == 0)
-        if "read_in_step" in known and _zeroed(values):
+        if "read_in_part" in known or ("read_in_step" in known and _zeroed(values)):
             values = {
                 name: value for name, value in values.items() if name not in ParameterGradient.quantities
             }

@@ -21,6 +21,8 @@ class Clock:
         self.called_with = 0
         """Those that the model was called with in them."""
         self.forwards = 0
+        self.any_forward = False
+        """In this step or one before."""
         self._marked: tuple[int | Tensor, int, int] = (0, 0, 0)
         self.last_time: float | None = None
         self._stride = 1
@@ -30,6 +32,7 @@ class Clock:
         self.positions = self.positions + positions
         self.called_with += called_with
         self.forwards += 1
+        self.any_forward = True
 
     def mark(self) -> None:
         """Remember the forwards so far."""

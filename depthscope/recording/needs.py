@@ -7,15 +7,19 @@ from depthscope.recording.causes import NO_GRADIENTS
 from depthscope.recording.sites import NO_PRODUCT
 
 NO_VALUE = "no value came in the first recorded steps"
+_NO_READ = (
+    "no read was seen beside its write: a sublayer that is compiled by itself hides it; compile the block"
+)
 _CLIPPING = "known with step(grad_norm=..., max_norm=...) or recorder.before_clip()"
 _NO_SCALER = "no GradScaler was seen"
 NEEDS = {
     **{name: NO_PRODUCT for name in StreamGain.quantities},
     "loss": "step() was given no loss",
     **{
-        name: "no value came; where a write goes to several streams, it is wider than the read and has no angle with it"
+        name: f"{_NO_READ}; or the write goes to several streams, is wider than the read and has no angle with it"
         for name in ("write_cosine", "write_dot")
     },
+    **{name: _NO_READ for name in ("read_rms", "read_logrms", "write_ratio", "fresh_share")},
     "grad_norm_before_clip": _CLIPPING,
     "clip_coefficient": _CLIPPING,
     "loss_scale": _NO_SCALER,

@@ -16,6 +16,18 @@ NO_OPTIMIZER_STEP = (
     "no step of the optimizer was seen before this step(), so gradients are left out of its row: call "
     "recorder.step() after optimizer.step(), and pass scaler= when a GradScaler may skip steps"
 )
+STEP_TOO_EARLY = (
+    "optimizer.step() comes behind recorder.step() in this loop, so each row would hold the parameter gradients of the step "
+    "before: they are left out of all rows; call recorder.step() after optimizer.step()"
+)
+STEPPED_IN_PART = (
+    "in some steps only some of the optimizers step: parameter gradients and their norms are left out of those rows, since "
+    "others go on adding up"
+)
+COMPILED_WITHOUT_AXIS = (
+    "the model is compiled as a whole, and compiled code can't show its depth axis: nothing is recorded; give the recorder "
+    "example= (what the model is called with)"
+)
 ALL_POSITIONS = (
     "loss_tokens counts every position; where targets are masked, pass step(tokens=...), since the gradients per "
     "token are scaled by it"

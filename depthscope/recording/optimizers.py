@@ -44,7 +44,10 @@ class OptimizerReader:
         """Ids of parameters that an optimizer holds, and the model did not when the recorder was attached."""
         self.steps = dict.fromkeys(self.optimizers, 0)
         """Steps of each optimizer so far, those that their kernel skipped included."""
-        self.stepped = False
+        self._stepping: set[torch.optim.Optimizer] = set()
+        """Those that stepped since `forget`."""
+        self.early = False
+        """They stepped before any forward of the step: with the gradients of the step before."""
         self.closure = False
         """The step evaluates its loss itself, possibly several times."""
         self.scaler: Any = None
@@ -53,6 +56,15 @@ class OptimizerReader:
         self._stepped_surely = False
         self._found_inf: list[Tensor] = []
         """Of the optimizers that skip the step in their kernel, where it is above 0."""
+
+    @property
+    def stepped(self) -> bool:
+        return bool(self._stepping)
+
+    @property
+    def in_part(self) -> bool:
+        """Some of the optimizers stepped and others did not: the gradients of some parameters were not read."""
+        return 0 < len(self._stepping) < len(self.optimizers)
 
     @property
     def skipped(self) -> float | Tensor:
@@ -70,8 +82,8 @@ class OptimizerReader:
 
     def forget(self) -> None:
         """Start the next step."""
-        self.stepped = self.closure = self._stepped_surely = False
-        self._found_inf = []
+        self.closure = self._stepped_surely = self.early = False
+        self._stepping, self._found_inf = set(), []
 
     def gradients(self, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Tensor]:
         """Return what this rank holds of the gradients, by name: of one optimizer, or of the whole model."""
@@ -92,7 +104,8 @@ class OptimizerReader:
             # A tensor, as compiled optimizers have it, is changed in place by its scheduler, and may be on a device.
             self.learning_rate = rate.detach().clone() if isinstance(rate, Tensor) else float(rate)
         self.steps[optimizer] += 1
-        self.stepped, self.closure = True, _has_closure(args, kwargs)
+        self._stepping.add(optimizer)
+        self.closure = _has_closure(args, kwargs)
         self.scaler = self.scaler or _calling_scaler()
         found_inf: Tensor | None = getattr(optimizer, "found_inf", None)
         if found_inf is None:

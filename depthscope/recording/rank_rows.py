@@ -110,8 +110,9 @@ def _known(rows: Mapping[int, MergedRow]) -> dict[str, float]:
     scales = {each.get("loss_scale", 1.0) for each in every.values()}
     if len(scales) > 1 or any("withhold_gradients" in each for each in every.values()):
         known["withhold_gradients"] = 1.0
-    if any("masked" in each for each in every.values()):
-        known["masked"] = 1.0
+    for name in ("masked", "read_in_part"):
+        if any(name in each for each in every.values()):
+            known[name] = 1.0
     if "norm_shares" in known:
         parts = {
             each["norm_share"]: each["grad_norm_before_clip"]

@@ -32,15 +32,19 @@ from depthscope.recording.attaching import (
 )
 from depthscope.recording.clock import Clock
 from depthscope.recording.evaluations import Evaluations
+from depthscope.recording.graph_room import make_room
 from depthscope.recording.leaving import close_at_exit
 from depthscope.recording.neglect import Neglect
 from depthscope.recording.notices import (
     ALL_POSITIONS,
+    COMPILED_WITHOUT_AXIS,
     NO_AXIS_YET,
     NO_FORWARD,
     PROBE_MISSED,
     RANK_ZERO_WRITES,
     RANKS_CAME_LATER,
+    STEP_TOO_EARLY,
+    STEPPED_IN_PART,
     Notices,
 )
 from depthscope.recording.optimizers import OptimizerReader
@@ -168,6 +172,7 @@ class Recorder:
         self._per_rank = per_rank
         self._session: Session | None = None
         self._arming = Arming(self._inner)
+        make_room()
         self._tell: Callable[[str, int, Mapping[str, Any]], None] | None = None
         self._failure: str | None = None
         self._inert = False
@@ -508,7 +513,11 @@ class Recorder:
         if not self._inert and self._optimizers.optimizers and not self._optimizers.closure:
             # The first forward was compiled code, where nothing can be run in between.
             self._guarded(self._run_probe)
-        if not self._inert and self._armed("fast") and self._session is not None:
+        clock, seen = self._clock, self._clock.forwards or self._arming.traced_root
+        if clock.any_forward and not seen and not self._optimizers.closure:
+            self._optimizers.early = True
+            self._notices.say(STEP_TOO_EARLY)
+        elif not self._inert and self._armed("fast") and self._session is not None:
             observer = self._session.observer
             self._guarded(lambda: observer.see_parameter_gradients(gradients(), scale))
 
@@ -535,6 +544,8 @@ class Recorder:
         unseen = self._arming.traced_root and not clock.forwards
         if unseen:
             clock.saw_forward(0, 0)
+        if unseen and session is None:
+            self._notices.say(COMPILED_WITHOUT_AXIS)
         if not clock.forwards and not self._failure:
             self._notices.say(NO_FORWARD)
         if not self._rows and self._ranks is None and several_ranks():
@@ -570,6 +581,8 @@ class Recorder:
         """Hand over what the step's forwards and backwards showed; return the number of its tokens."""
         if not self._optimizers.optimizers:
             self._read_gradients(self._optimizers.gradients, None)
+        if self._optimizers.in_part:
+            self._notices.say(STEPPED_IN_PART)
         generations = session.observer.take()
         counted = session.positions_of(generations)
         step_tokens: int | Tensor | None = counted if tokens is None else tokens
@@ -577,6 +590,7 @@ class Recorder:
             step_tokens = self._clock.called_with
         facts = self._facts.collect(handed, started=started, loss_tokens=step_tokens) | {
             "read_in_step": None if self._optimizers.optimizers else 1.0,
+            "read_in_part": 1.0 if self._optimizers.in_part else None,
             "masked": 1.0 if self._mask.given else None,
         }
         if tokens is None and isinstance(step_tokens, int) and not step_tokens:

@@ -63,6 +63,10 @@ NOTHING_SEEN = (
     "model, or of another of its class) goes on without its hooks: attach first, or call torch.compiler.reset() after "
     "attaching"
 )
+NOTHING_COUNTS = (
+    "no sublayer was seen in the first recorded step, in which recorder.tokens was given a mask: one that is False "
+    "everywhere lets no position count"
+)
 MOVED = (
     "the model was moved to another device after the recorder was attached; what compiled code had recorded until "
     "then is left out: attach the recorder to the model where it trains"
@@ -118,8 +122,10 @@ class Session:
         self.missing |= {name: self.replay.refused for name in self.missing.keys() & {*Mixing.quantities}}
         self._traced_before = False
         """Compiled code had run in the step before what is to be forgotten."""
+        self._masked = False
+        """A mask was given."""
         self._misfits = False
-        """A mask kept places from being seen, which says more than that they were not."""
+        """A mask kept places, or all, from being seen, which says more than that they were not."""
         self.error: Exception | None = None
         self.warnings: list[str] = []
         self._rows = 0
@@ -380,7 +386,8 @@ class Session:
                 self._say_missing(known(self._group_reasons.news(), self.recorded))
                 if self._rows == 1:
                     if not self._misfits and self.sites.blind:
-                        self.warnings.append(NOTHING_SEEN)
+                        self.warnings.append(NOTHING_COUNTS if self._masked else NOTHING_SEEN)
+                        self._misfits = self._masked
                     self._note_repeated_calls()
                 if self._rows == SILENT_AFTER:
                     self._name_empty_quantities()
@@ -407,6 +414,7 @@ class Session:
         self.warnings.append(f"the record of {where} is withdrawn: {reason}")
 
     def _say_masked(self, step: int) -> None:
+        self._masked = True
         self.writer.annotate("token_mask", MASKED.format(step=step))
 
     def _no_replay(self, reason: str) -> None:

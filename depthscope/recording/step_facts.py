@@ -80,17 +80,17 @@ class StepFacts:
             self._norm_before, self._norm_facts = norm, norm_share(norm)
             if isinstance(norm, Tensor):
                 self._norm_before = local(norm)
-        skipped = None if self.scaler is None or not reader.optimizers else reader.skipped
+        known = self.scaler is not None and reader.optimizers and not reader.early
         on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         return {
             "loss": handed.loss,
             "loss_scale": self._scale_before if self._loss_scale is None else self._loss_scale,
-            "learning_rate": reader.learning_rate,
+            "learning_rate": None if reader.early else reader.learning_rate,
             "step_seconds": None if self._clock.last_time is None else started - self._clock.last_time,
             "recording_seconds": self.recording_seconds,
             "tokens": self._clock.tokens_seen,
             "loss_tokens": loss_tokens,
-            "skipped": skipped,
+            "skipped": reader.skipped if known else None,
             "withhold_gradients": 1.0 if self._withheld() else None,
             "peak_memory": _peak_memory() if on_cuda else None,
             "grad_norm_before_clip": self._norm_before,
