@@ -102,7 +102,10 @@ def _between(
     if any(map(isnan, ends)):
         return _missing(reasons, kind)
     text = joint.join(significant(end, 2) for end in ends)
-    return Fact(text=text, number=ends[1], why=by_kind[kind].text)
+    finding = by_kind[kind]
+    if finding.values.get("sampled"):
+        return Fact(text=f"{text} (sample)", number=ends[1], why=f"{finding.text} {finding.detail}")
+    return Fact(text=text, number=ends[1], why=finding.text)
 
 
 def _path(by_kind: dict[str, Finding], reasons: dict[str, str]) -> Fact:

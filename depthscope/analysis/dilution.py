@@ -9,9 +9,13 @@ import numpy as np
 
 from depthscope.analysis.finding import Finding, as_values
 from depthscope.analysis.fit import FloatArray, log_positive
-from depthscope.analysis.records import Records
+from depthscope.analysis.records import Records, Series
 from depthscope.analysis.rule import Rule
 from depthscope.analysis.wording import course, significant, span, times
+
+SAMPLE = "slow/fresh_share"
+"""The share as the mixing contributions hold it, of every sublayer in any design, over a sample of tokens."""
+_QUARTERS = ("first_quarter", "last_quarter")
 
 
 def quarter_means(fresh_share: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -59,9 +63,11 @@ class Dilution:
     not_positive: int
     """Sublayers whose share is not positive: they have no place in the slopes."""
     records: int
+    sampled: bool
+    """Over the sample of tokens that mixing is taken of, and not over all."""
 
 
-def dilution(fresh_share: FloatArray, kinds: Sequence[str]) -> Dilution | None:
+def dilution(fresh_share: FloatArray, kinds: Sequence[str], *, sampled: bool = False) -> Dilution | None:
     """Return the dilution of `fresh_share` [records, L] at its last record, ranges over all its records.
 
     None where a quarter of the sublayers has no value or the first quarter's mean is not positive.
@@ -83,6 +89,7 @@ def dilution(fresh_share: FloatArray, kinds: Sequence[str]) -> Dilution | None:
         exponent_mlp_range=_range(mlp),
         not_positive=int(np.count_nonzero(fresh_share[-1] <= 0)),
         records=len(fresh_share),
+        sampled=sampled,
     )
 
 
@@ -99,13 +106,26 @@ def _mean(values: FloatArray) -> FloatArray:
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
+def _of_all_layers(records: Records) -> tuple[Series, bool] | None:
+    """Return the shares, and whether they are sampled: over all tokens where every sublayer has one so."""
+    own, sample = records.tail("fresh_share"), records.tail(SAMPLE)
+    if own is not None and (sample is None or np.isfinite(own.newest).all()):
+        return own, records.run.stream_of("fresh_share") != "fast"
+    return None if sample is None else (sample, True)
+
+
 def _find(records: Records) -> list[Finding]:
-    shares = records.tail("fresh_share")
-    if shares is None:
+    shown = _of_all_layers(records)
+    if shown is None:
         return []
-    found = dilution(shares.values, records.layout.layer_kinds)
+    shares, sampled = shown
+    kinds = records.layout.layer_kinds
+    found = dilution(shares.values, kinds, sampled=sampled)
     if found is None:
         return []
+    sample = records.tail(SAMPLE)
+    same = None if sample is None else dilution(sample.values, kinds, sampled=True)
+    on_sample = {} if same is None else {f"sample_{key}": getattr(same, key) for key in _QUARTERS}
     verb = "falls" if found.last_quarter < found.first_quarter else "rises"
     slopes = [
         f"{significant(value)} over {kind} sublayers"
@@ -116,6 +136,7 @@ def _find(records: Records) -> list[Finding]:
         f"Last over first quarter: {times(found.ratio)}, {span(*found.ratio_range)} over the last tenth of records. "
         + (f"Slope of log share against log l: {', '.join(slopes)}. " if slopes else "")
         + "Equal uncorrelated writes on one stream give 1/(l + 1)."
+        + (" Over a sample of tokens, from the mixing contributions." if sampled else "")
     )
     return [
         Finding(
@@ -125,7 +146,7 @@ def _find(records: Records) -> list[Finding]:
                 f"the newest write's share of the next read {course(verb, found.first_quarter, found.last_quarter)}, "
                 "first to last quarter of depth."
             ),
-            values=as_values(found),
+            values=as_values(found) | on_sample,
             page="depth",
             quantity="fresh_share",
             step=shares.newest_step,

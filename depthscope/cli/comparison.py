@@ -90,15 +90,15 @@ def _scalar(*names: str) -> Number:
     return read
 
 
-def _finding(kind: str, key: str) -> Number:
-    """Return a value of the first finding of a kind."""
+def _finding(kind: str, key: str, *, unless: str = "") -> Number:
+    """Return a value of the first finding of a kind, but where its value `unless` is true."""
 
     def read(run: Run, step: int) -> float:
         from depthscope.analysis import findings
 
         for finding in findings(run, step=step):
             if finding.kind == kind:
-                value: Any = finding.values.get(key)
+                value: Any = None if finding.values.get(unless) else finding.values.get(key)
                 return float(value) if isinstance(value, int | float) else _NAN
         return _NAN
 
@@ -122,8 +122,10 @@ NUMBERS: Mapping[str, Number] = {
     "training loss": _scalar("loss"),
     "state rms, last over first transformer block": _finding("state_growth", "ratio"),
     "state rms, slope on log depth": _finding("state_growth", "exponent"),
-    "fresh share, first quarter of depth": _finding("dilution", "first_quarter"),
-    "fresh share, last quarter of depth": _finding("dilution", "last_quarter"),
+    "fresh share, first quarter of depth": _finding("dilution", "first_quarter", unless="sampled"),
+    "fresh share, last quarter of depth": _finding("dilution", "last_quarter", unless="sampled"),
+    "the same on a sample of tokens, first quarter": _finding("dilution", "sample_first_quarter"),
+    "the same on a sample of tokens, last quarter": _finding("dilution", "sample_last_quarter"),
     "state at block ends, smallest": _finding("block_sums", "low"),
     "state at block ends, largest": _finding("block_sums", "high"),
     "reset over construction ratio": _finding("block_boundary", "reset_over_construction"),

@@ -66,9 +66,10 @@ def per_layer() -> tuple[Quantity, ...]:
             reach="fresh",
             held_by="mixing_contribution",
             positive=False,
-            note="Means the same in every design; 1/(l+1) for equal uncorrelated writes on one stream. Where no module "
-            "shows how the next read holds the write (hyper-connections, say), it is that entry of the mixing "
-            "contributions: in the slow stream, over a sample of tokens.",
+            note="Means the same in every design; 1/(l+1) for equal uncorrelated writes on one stream. In designs where "
+            "no module shows how the next read holds the write (hyper-connections, say) it is that entry of the mixing "
+            "contributions, in the slow stream, over a sample of tokens. HiRes lacks it at block ends; "
+            "slow/fresh_share has those entries, and in any design all others over the same sample.",
         ),
         Quantity(
             name="write_ratio",

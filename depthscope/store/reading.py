@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,10 @@ def _held(snapshot: Snapshot, stream: str, name: str) -> Recorded | None:
     holding = snapshot.arrays(stream).get(holder(name))
     if holding is None or holding.dims != ("target", "origin"):
         return None
-    return _like(holding, name, (holding.shape[0] - 1,))
+    held = _like(holding, name, (holding.shape[0] - 1,))
+    sample = {key: text for key, text in holding.attributes.items() if key in ("reduction", "sample_tokens")}
+    own = {key: text for key, text in held.attributes.items() if key != "token_mask"}
+    return replace(held, attributes=own | sample)
 
 
 def _like(array: Recorded, name: str, shape: tuple[int, ...]) -> Recorded:
