@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -117,11 +117,19 @@ def measure_mixing(
         as in a recorded run, and ``mixing_gap``, the relative size of what the replay leaves unexplained.
 
     Raises:
+        ValueError: `way` is none of the two, or `tokens` is below 1.
         MixingError: the model cannot be replayed, or the parts do not sum to the reads (above 1e-5, in fp16 and bf16
             2e-2): something that depends on the state is neither marked nor a known nonlinear function.
     """
     import xarray as xr
 
+    if way is not None and way not in get_args(Way):
+        raise ValueError(
+            f"way={way!r}: expected {' or '.join(map(repr, get_args(Way)))}, or None to choose by the model"
+        )
+    if tokens < 1:
+        raise ValueError(f"tokens={tokens}: expected 1 or more")
+    sample(args, kwargs, tokens)  # arguments that are no tokens are named before the model fails on them
     inner = unwrap(model)
     found = inspect_model(model) if anatomy is None else anatomy
     found = found.settle(inner, args, kwargs)

@@ -109,9 +109,62 @@ def test_the_sample_is_the_first_positions_of_the_first_sequences():
     assert vectors.shape == (2, 4, 50)
 
 
-def test_no_tensor_of_tokens_is_a_reason():
-    with pytest.raises(MixingError, match=r"no argument of the forward is a tensor of token ids"):
-        sample(("text",), {})
+@pytest.mark.parametrize(
+    ("args", "kwargs", "found"),
+    [
+        (("text",), {}, "argument 1: str"),
+        ((), {}, "no argument"),
+        ((TOKENS.tolist(),), {}, "argument 1: list"),
+        ((TOKENS[0],), {}, r"argument 1: int64 \[13\]"),
+        ((), {"ids": TOKENS.float(), "cache": None}, r"ids: float32 \[2, 13\], cache: NoneType"),
+    ],
+)
+def test_arguments_that_are_no_tokens_are_said_as_they_are(args, kwargs, found):
+    words = r"a tensor of token ids \[batch, time\], whole numbers, or of vectors .*; found "
+    with pytest.raises(MixingError, match=f"{words}{found}$"):
+        sample(args, kwargs)
+    # Before the model, which would fail on them somewhere deep inside.
+    with pytest.raises(MixingError, match=f"{words}{found}$"):
+        measure_mixing(tower(0.3), *args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"way": "foo"}, "way='foo': expected 'coefficient' or 'functions'"),
+        ({"tokens": 0}, "tokens=0: expected 1 or more"),
+    ],
+)
+def test_an_option_that_means_nothing_is_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        measure_mixing(moved("prenorm"), TOKENS, **options)
+
+
+class Scaled(nn.Module):
+    """h + `factor` f(norm(h))."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor, self.norm, self.mix = factor, nn.LayerNorm(8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return x + self.factor * self.mix(self.norm(x))
+
+
+def tower(factor):
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Embedding(31, 8), nn.Sequential(*(Scaled(factor) for _ in range(3))), nn.Linear(8, 31)
+    )
+
+
+def test_a_model_without_a_depth_axis_says_why_there_is_none():
+    with pytest.raises(
+        MixingError,
+        match=r"^no depth axis was found: 1\.0, 1\.1, 1\.2: no record: .*1 input \+ 0\.3 mix: the residual is scaled",
+    ):
+        measure_mixing(tower(0.3), TOKENS)
+    assert measure_mixing(tower(1), TOKENS).sizes["target"] == 4
 
 
 def test_what_is_measured_does_not_depend_on_what_lies_beyond_the_sample():
