@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from depthscope.anatomy import Anatomy, inspect_model, untouched, unwrap
 from depthscope.marks import Tape
+from depthscope.mixing.dropout import DropoutOff
 from depthscope.mixing.error import MixingError
 from depthscope.mixing.function_tape import FunctionTape
 from depthscope.mixing.network import RecomputedError, ResidualNetwork
@@ -131,8 +132,10 @@ def measure_mixing(
         raise ValueError(f"tokens={tokens}: expected 1 or more")
     sample(args, kwargs, tokens)  # arguments that are no tokens are named before the model fails on them
     inner = unwrap(model)
-    found = inspect_model(model) if anatomy is None else anatomy
-    found = found.settle(inner, args, kwargs)
+    found = _settled(model, anatomy, args, kwargs)
+    if found.axis is None:
+        with DropoutOff():
+            found = _settled(model, anatomy, args, kwargs)
     if reason := no_replay_because(found, inner):
         raise MixingError(reason)
     assert found.axis is not None
@@ -171,6 +174,13 @@ def measure_mixing(
         },
         attrs={"sample_tokens": measured.sequences * measured.positions, "way": measured.way},
     )
+
+
+def _settled(
+    model: nn.Module, anatomy: Anatomy | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Anatomy:
+    found = inspect_model(model) if anatomy is None else anatomy
+    return found.settle(model, args, kwargs)
 
 
 def _recorded(network: ResidualNetwork, way: Way | None) -> tuple[Tape | FunctionTape, Way]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from depthscope.mixing import MixingError, measure_mixing, sample
@@ -141,20 +142,24 @@ def test_an_option_that_means_nothing_is_refused(options, words):
 
 
 class Scaled(nn.Module):
-    """h + `factor` f(norm(h))."""
+    """h + `factor` f(norm(h)), with a dropout that is a function; always: it drops in evaluation, too."""
 
-    def __init__(self, factor):
+    def __init__(self, factor, rate, always):
         super().__init__()
         self.factor, self.norm, self.mix = factor, nn.LayerNorm(8), nn.Linear(8, 8)
+        self.rate, self.always = rate, always
 
     def forward(self, x):
-        return x + self.factor * self.mix(self.norm(x))
+        given = F.dropout(self.mix(self.norm(x)), self.rate, training=self.training or self.always)
+        return x + self.factor * given
 
 
-def tower(factor):
+def tower(factor, rate=0.0, always=False):
     torch.manual_seed(0)
     return nn.Sequential(
-        nn.Embedding(31, 8), nn.Sequential(*(Scaled(factor) for _ in range(3))), nn.Linear(8, 31)
+        nn.Embedding(31, 8),
+        nn.Sequential(*(Scaled(factor, rate, always) for _ in range(3))),
+        nn.Linear(8, 31),
     )
 
 
@@ -173,3 +178,14 @@ def test_what_is_measured_does_not_depend_on_what_lies_beyond_the_sample():
     assert whole.sample_tokens == 13
     cut = measure_mixing(model, TOKENS[:1])
     assert whole["mixing_contribution"].equals(cut["mixing_contribution"])
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_dropout_that_is_a_function_is_off_as_one_that_is_a_module(training):
+    with_dropout = tower(1, rate=0.5).train(training)
+    assert measure_mixing(with_dropout, TOKENS).identical(measure_mixing(tower(1), TOKENS))
+
+
+def test_a_dropout_that_drops_in_evaluation_too_leaves_a_gap():
+    with pytest.raises(MixingError, match="do not sum to the read"):
+        measure_mixing(tower(1, rate=0.5, always=True), TOKENS)
