@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from depthscope.mixing.frozen_terms import FrozenTerms
+
 _NAMES = """
     exp exp2 expm1 log log1p log2 rsqrt sqrt reciprocal float_power __rpow__ erf abs sign
     sigmoid tanh softmax softmin log_softmax logsumexp logsigmoid softplus softsign hardsigmoid hardtanh
@@ -44,6 +46,8 @@ class FunctionTape(TorchFunctionMode):
         super().__init__()
         self.values: list[tuple[Callable[..., Any], Any]] = []
         self.replaying = False
+        self.terms = FrozenTerms()
+        """Of the recorded forward."""
         self._position = 0
 
     def take(self, function: Callable[..., Any], compute: Callable[[], Any]) -> Any:
@@ -63,11 +67,16 @@ class FunctionTape(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        frozen = func in NONLINEAR or (func in _POWERS and not _is_plain(args, kwargs))
         if func in _TAKEN_APART:
-            return _TAKEN_APART[func](self, func, *args, **kwargs)
-        if func in NONLINEAR or (func in _POWERS and not _is_plain(args, kwargs)):
-            return self.take(func, lambda: func(*args, **kwargs))
-        return func(*args, **kwargs)
+            value = _TAKEN_APART[func](self, func, *args, **kwargs)
+        elif frozen:
+            value = self.take(func, lambda: func(*args, **kwargs))
+        else:
+            value = func(*args, **kwargs)
+        if not self.replaying:
+            self.terms.called(func, args, kwargs, value, frozen=frozen)
+        return value
 
     def __enter__(self) -> Self:
         self._position = 0

@@ -99,7 +99,7 @@ def measure_mixing(
 
     Any model whose depth axis is found will do. With its mixing weights and norm scales frozen at their values, the
     network between sublayers is linear: h_l = sum_i c_i + c_constant, over the embedding, the outputs of the earlier
-    sublayers, and biases. Dropout is off. It attributes this forward; it is no causal effect.
+    sublayers, and biases. The embedding is all that tables give for tokens, wherever it comes into the stream. Dropout is off. It attributes this forward; it is no causal effect.
 
         mixing = depthscope.measure_mixing(model, tokens)
         mixing["mixing_contribution"].sel(target=8)
@@ -196,14 +196,14 @@ def _recorded(network: ResidualNetwork, way: Way | None) -> tuple[Tape | Functio
 
 def _rows(network: ResidualNetwork, tape: Tape | FunctionTape) -> tuple[TargetShares, ...]:
     zeros = [torch.zeros_like(value) for value in network.values]
-    nothing = network.run(zeros, tape)
+    nothing = network.run(zeros, tape, lookups=False)
     halves = []
     for half in (0, 1):
         held = [
             value if origin % 2 == half else zero
             for origin, (value, zero) in enumerate(zip(network.values, zeros, strict=True))
         ]
-        halves.append(network.run(held, tape))
+        halves.append(network.run(held, tape, lookups=half == 0))
     try:
         shares = shares_by_pullback(network, tape, nothing)
     except RecomputedError:

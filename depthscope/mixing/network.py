@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from depthscope.anatomy import floating, follow, port_value, replaced
 from depthscope.marks import Port
 from depthscope.mixing.error import MixingError
+from depthscope.mixing.frozen_terms import FrozenTerms
+from depthscope.mixing.function_tape import FunctionTape
+from depthscope.mixing.lookups import NoLookups
 from depthscope.mixing.places import Places
 
 
@@ -34,6 +37,7 @@ class ResidualNetwork:
         self._outputs: dict[int, Any] = {}
         self._reads: dict[int, Tensor] = {}
         self._values: Sequence[Tensor] = ()
+        self._terms: FrozenTerms | None = None
         with ExitStack() as hooks:
             self._watch(hooks, self.places.origins, self._note_origin)
             self._watch(hooks, self.places.targets, self._note_read)
@@ -51,9 +55,16 @@ class ResidualNetwork:
         narrow = any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in seen)
         return narrow or torch.get_float32_matmul_precision() != "highest"
 
-    def run(self, values: Sequence[Tensor], tape: AbstractContextManager[object]) -> list[Tensor | None]:
-        """Return the reads when the origins give `values`; `tape` records or replays what depends on the state."""
+    def run(
+        self, values: Sequence[Tensor], tape: AbstractContextManager[object], *, lookups: bool = True
+    ) -> list[Tensor | None]:
+        """Return the reads when the origins give `values`; `tape` records or replays what depends on the state.
+
+        Without `lookups`, embeddings that come into the stream beside the first origin (brought in again behind it, or
+        from tables of their own) give nothing either.
+        """
         self._values, self._reads = values, {}
+        self._terms = tape.terms if isinstance(tape, FunctionTape) and not tape.replaying else None
         with ExitStack() as hooks:
             for place, port in enumerate(self.places.origins):
                 if port.side == "output" and not self._holds_a_place(port):
@@ -62,9 +73,11 @@ class ResidualNetwork:
                     )
             self._watch(hooks, self.places.origins, self._give)
             self._watch(hooks, self.places.targets, self._note_read)
+            if not lookups:
+                hooks.enter_context(NoLookups())
             hooks.enter_context(tape)
             self.model(*self._args, **self._kwargs)
-        self._values = ()
+        self._values, self._terms = (), None
         return self._taken()
 
     @contextmanager
@@ -137,10 +150,16 @@ class ResidualNetwork:
         if tensor is not None:
             if target in self._reads:
                 raise MixingError(f"{port} passes several times in one forward: its reads are not told apart")
+            if self._terms is not None and (by := self._terms.of(tensor)):
+                raise MixingError(
+                    f"{port} takes in what {by} gives, not scaled by it: a nonlinear function of the stream has no parts"
+                )
             self._reads[target] = tensor.clone()  # the model may go on to change it in place
 
     def _give(self, place: int, port: Port, args: Any, kwargs: Any, output: Any) -> Any:
         value = self._values[place].clone()
+        if self._terms is not None:
+            self._terms.origin(value)
         if port.side == "output":
             path = _path(self._outputs[place], port)
             return replaced(self._outputs[place], path, value)

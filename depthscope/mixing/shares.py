@@ -40,17 +40,18 @@ def shares_by_pullback(
 
     With J_i the frozen map from v_i to h_l, c_i = J_i v_i, and g_i = J_i^T h_l comes for all origins at once:
     <c_i, h_l> = <v_i, g_i>; c_i is a multiple of v_i, for any v_i, exactly where g_i is one of h_l, the same.
-    `nothing` are the reads of a replay whose origins all give zero: the constants. `tape` replays.
+    `nothing` are the reads of a replay whose origins, and lookups, all give zero: the constants. `tape` replays.
 
     Raises:
         RecomputedError: the model checkpoints activations also in evaluation mode.
     """
     leaves = [value.clone().requires_grad_() for value in network.values]
     with torch.enable_grad():
-        reads = network.run(leaves, tape)
+        reads = network.run(leaves, tape, lookups=False)
+    looked_up = network.run([torch.zeros_like(value) for value in network.values], tape)
     with network.once_only():
         return [
-            _pulled_back(network, target, leaves, reads[target], nothing[target])
+            _pulled_back(network, target, leaves, reads[target], looked_up[target], nothing[target])
             for target in range(len(reads))
         ]
 
@@ -60,10 +61,11 @@ def _pulled_back(
     target: int,
     leaves: Sequence[Tensor],
     read: Tensor | None,
+    looked_up: Tensor | None,
     constant: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     h = network.reads[target]
-    if read is None or h is None or constant is None:
+    if read is None or h is None or looked_up is None or constant is None:
         return None
     reached = [leaves[origin] for origin in network.places.reach(target)]
     pulled: Sequence[Tensor | None] = [None] * len(reached)
@@ -78,6 +80,10 @@ def _pulled_back(
         factor, parallel = _factor(gradient, h, network.low_precision)
         factors.append(factor)
         parallels.append(parallel)
+    beside = looked_up - constant
+    factor, parallel = _factor(beside, leaves[0].detach(), network.low_precision)
+    shares[0], factors[0] = shares[0] + _dot(beside, h) / size, factors[0] + factor
+    parallels[0] = parallels[0] * parallel
     return _with_constant(shares, factors, parallels, _dot(constant, h) / size)
 
 
@@ -91,7 +97,8 @@ def shares_by_replay(
     zeros = [torch.zeros_like(value) for value in network.values]
     columns: list[list[tuple[Tensor, Tensor, Tensor]]] = [[] for _ in network.reads]
     for origin, value in enumerate(network.values):
-        reads = network.run([*zeros[:origin], value, *zeros[origin + 1 :]], tape)
+        alone = [*zeros[:origin], value, *zeros[origin + 1 :]]
+        reads = network.run(alone, tape, lookups=origin == 0)
         for target, (read, constant, h) in enumerate(zip(reads, nothing, network.reads, strict=True)):
             if read is None or constant is None or h is None or origin not in network.places.reach(target):
                 continue
