@@ -7,6 +7,7 @@ import importlib.util
 from pathlib import Path
 
 from depthscope.cli.command import Command
+from depthscope.cli.designs import ALL, designs_text
 from depthscope.cli.errors import CliError, UsageError, cannot_write
 from depthscope.cli.options import count, designs, natural, port
 
@@ -17,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="DESIGN",
         help="residual designs, with options after a colon: prenorm block-attnres:S=4 hires:n=2,B=4; "
-        "any other word lists all of them (default: prenorm full-attnres block-attnres hires)",
+        "? lists all of them with their options (default: prenorm full-attnres block-attnres hires)",
     )
     parser.add_argument("--steps", type=count, metavar="N", help="optimizer steps of each design")
     parser.add_argument(
@@ -74,6 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
     }  # fmt: skip
     if arguments.designs is not None:
         given["designs"] = designs(arguments.designs)
+        if ALL in given["designs"]:
+            print(designs_text())
+            return 0
     try:
         options = DemoOptions(
             seed=arguments.seed, serve=not arguments.no_serve, record=not arguments.no_record, **given
@@ -93,6 +97,7 @@ DEMO = Command(
     examples=(
         ("depthscope demo", "four designs, a page at 127.0.0.1:8050"),
         ("depthscope demo --designs prenorm block-attnres:S=4 --steps 100", "two designs, shorter"),
+        ("depthscope demo --designs '?'", "no training: every design with its options"),
         (
             "depthscope demo --no-serve --out runs/first",
             "record only; look later with depthscope serve runs/",

@@ -39,12 +39,12 @@ def _whole(text: str, least: int, most: int | None) -> int:
 def designs(texts: list[str]) -> tuple[str, ...]:
     """Return design strings from words and comma-separated lists: ``prenorm,hires:n=2,B=4`` are two.
 
-    A part like ``B=4`` belongs to the design before it.
+    A part like ``B=4`` belongs to the design before it, and so does a number, which no design is called.
     """
     found: list[str] = []
     for text in texts:
         for part in filter(None, (part.strip() for part in text.split(","))):
-            if found and "=" in part and ":" not in part:
+            if found and ":" not in part and ("=" in part or part.isdecimal()):
                 found[-1] = f"{found[-1]},{part}"
             else:
                 found.append(part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from depthscope.anatomy import Anatomy, inspect_model, untouched, unwrap
 from depthscope.marks import Tape
+from depthscope.mixing.dropout import DropoutOff
 from depthscope.mixing.error import MixingError
 from depthscope.mixing.function_tape import FunctionTape
 from depthscope.mixing.network import RecomputedError, ResidualNetwork
@@ -117,14 +118,24 @@ def measure_mixing(
         as in a recorded run, and ``mixing_gap``, the relative size of what the replay leaves unexplained.
 
     Raises:
+        ValueError: `way` is none of the two, or `tokens` is below 1.
         MixingError: the model cannot be replayed, or the parts do not sum to the reads (above 1e-5, in fp16 and bf16
             2e-2): something that depends on the state is neither marked nor a known nonlinear function.
     """
     import xarray as xr
 
+    if way is not None and way not in get_args(Way):
+        raise ValueError(
+            f"way={way!r}: expected {' or '.join(map(repr, get_args(Way)))}, or None to choose by the model"
+        )
+    if tokens < 1:
+        raise ValueError(f"tokens={tokens}: expected 1 or more")
+    sample(args, kwargs, tokens)  # arguments that are no tokens are named before the model fails on them
     inner = unwrap(model)
-    found = inspect_model(model) if anatomy is None else anatomy
-    found = found.settle(inner, args, kwargs)
+    found = _settled(model, anatomy, args, kwargs)
+    if found.axis is None:
+        with DropoutOff():
+            found = _settled(model, anatomy, args, kwargs)
     if reason := no_replay_because(found, inner):
         raise MixingError(reason)
     assert found.axis is not None
@@ -163,6 +174,13 @@ def measure_mixing(
         },
         attrs={"sample_tokens": measured.sequences * measured.positions, "way": measured.way},
     )
+
+
+def _settled(
+    model: nn.Module, anatomy: Anatomy | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Anatomy:
+    found = inspect_model(model) if anatomy is None else anatomy
+    return found.settle(model, args, kwargs)
 
 
 def _recorded(network: ResidualNetwork, way: Way | None) -> tuple[Tape | FunctionTape, Way]:

@@ -44,7 +44,7 @@ def no_replay_because(anatomy: Anatomy, model: nn.Module) -> str:
     """Return why the residual network of `model` (unwrapped) cannot be replayed; empty where it can be tried."""
     axis = anatomy.axis
     if axis is None:
-        return "no depth axis was found"
+        return f"no depth axis was found{': ' if anatomy.notes else ''}{'; '.join(anatomy.notes)}"
     if axis.embedding is None:
         return NO_EMBEDDING
     left_out = len(anatomy.blocks) - len({sublayer.transformer_block for sublayer in axis.sublayers})

@@ -30,7 +30,8 @@ def sample(
     first = next((t for t in tensors if t.ndim >= 2 + t.is_floating_point()), None)
     if first is None:
         raise MixingError(
-            "no argument of the forward is a tensor of token ids [batch, time] or vectors [batch, time, d]"
+            "no argument of the forward is a tensor of token ids [batch, time], whole numbers, or of vectors "
+            f"[batch, time, d]; found {_found(args, kwargs)}"
         )
     batch, time = first.shape[:2]
     positions = min(time, tokens)
@@ -61,3 +62,15 @@ def sample(
             positions,
         ),
     )
+
+
+def _found(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Say what each argument is: dtype and shape of a tensor, else its type."""
+    named = {f"argument {place}": value for place, value in enumerate(args, start=1)} | dict(kwargs)
+    told = (
+        f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+        if isinstance(value, Tensor)
+        else type(value).__name__
+        for value in named.values()
+    )
+    return ", ".join(f"{name}: {kind}" for name, kind in zip(named, told, strict=True)) or "no argument"

@@ -55,6 +55,12 @@ class AltUp(StreamResidual):
     label: ClassVar[str] = "AltUp"
 
     def __init__(self, config: DecoderConfig, *, K: int = 2) -> None:
+        transformer_blocks = config.layers // 2
+        if not 1 <= K <= transformer_blocks:
+            raise ValueError(
+                f"K={K}: expected 1 to {transformer_blocks}, the number of transformer blocks; each computes one of the "
+                "K blocks, and what is left over would never be computed"
+            )
         super().__init__(config, K)
 
     @property

@@ -11,7 +11,7 @@ from depthscope.marks import Mixer, Port
 from depthscope.models.blocks import ResidualBlocks
 from depthscope.models.config import DecoderConfig
 from depthscope.models.mixer import DepthMixer, MixerOptions
-from depthscope.models.option import typed
+from depthscope.models.option import joined, typed
 from depthscope.models.residual import Residual, State, tensors
 
 
@@ -174,6 +174,5 @@ def blocks_of(layers: int, block_size: int | None, boundaries: Sequence[int] | N
         return ResidualBlocks.of_size(layers, block_size)
     if boundaries is not None and block_size is None:
         return ResidualBlocks.at(layers, boundaries)
-    raise ValueError(
-        f"block_size={block_size} and boundaries={boundaries}: give exactly one of them, e.g. block_size=6"
-    )
+    found = "neither" if boundaries is None else f"S={block_size} and boundaries={joined(boundaries)}"
+    raise ValueError(f"{found}: give exactly one of S (block_size) and boundaries, e.g. S=6")

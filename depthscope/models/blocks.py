@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from depthscope.models.option import joined
+
 
 @dataclass(frozen=True)
 class ResidualBlocks:
@@ -19,7 +21,7 @@ class ResidualBlocks:
         """Return blocks of `size` sublayers, the last one shorter where `size` does not divide `layers`."""
         if not 1 <= size <= layers:
             raise ValueError(
-                f"block size {size}: expected a number of sublayers from 1 to {layers}, the number of layers"
+                f"S={size}: expected the sublayers of a block, from 1 to {layers}, the number of all sublayers"
             )
         return cls((*range(size, layers, size), layers))
 
@@ -31,7 +33,7 @@ class ResidualBlocks:
             ends = (*ends, layers)
         if ends[0] < 1 or any(after <= before for before, after in pairwise(ends)):
             raise ValueError(
-                f"boundaries {list(boundaries)}: expected rising numbers of sublayers from 1 to {layers}, "
+                f"boundaries={joined(boundaries)}: expected rising numbers of sublayers from 1 to {layers}, "
                 "one for the end of each block"
             )
         return cls(ends)

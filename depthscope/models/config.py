@@ -52,9 +52,10 @@ class DecoderConfig:
             "heads": self.heads,
             "context": self.context,
             "experts": self.experts,
+            "mlp_width": self.mlp_width,
         }
         for name, size in sizes.items():
-            if size < 1:
+            if size is not None and size < 1:
                 raise ValueError(f"{name}={size}: expected 1 or more")
         if self.layers % 2:
             raise ValueError(

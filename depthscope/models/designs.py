@@ -18,7 +18,7 @@ from depthscope.models.hyper_connections import HYPER_CONNECTIONS
 from depthscope.models.layerscale import LAYERSCALE
 from depthscope.models.lns import LAYER_NORM_SCALING
 from depthscope.models.mhc import MANIFOLD_HYPER_CONNECTIONS
-from depthscope.models.option import Design
+from depthscope.models.option import Design, Option, numbers
 from depthscope.models.periln import PERI_LN
 from depthscope.models.postnorm import POSTNORM
 from depthscope.models.prenorm import PRENORM
@@ -62,17 +62,26 @@ def residual_from_string(text: str, config: DecoderConfig) -> Residual:
     Options left out have the values of the design's file; lists are joined with ``+``. Raises DesignError for an
     unknown name or option, a value that cannot be read, and options that do not fit `config`.
     """
-    name, _, rest = text.strip().partition(":")
+    name, colon, rest = text.strip().partition(":")
     design = DESIGNS.get(name)
     if design is None:
         near = get_close_matches(name, DESIGNS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise DesignError(f"unknown design {name!r}: expected one of {', '.join(DESIGNS)}{hint}")
+    items = [item.strip() for item in rest.split(",") if item.strip()]
+    if colon and not items:
+        raise DesignError(f"{text!r}: no option follows the colon; type {name} or {design.example}")
+    if ":" in rest:
+        joined = rest.replace(":", ",")
+        raise DesignError(f"{text!r}: options are separated by commas; type {name}:{joined}")
     arguments: dict[str, Any] = {}
-    for item in filter(None, rest.split(",")):
+    listed: Option | None = None
+    for item in items:
         key, equals, value = (part.strip() for part in item.partition("="))
         option = design.options.get(key)
         if option is None:
+            if listed is not None and key.isdecimal() and not equals:
+                raise DesignError(f"{text!r}: the numbers of a list are joined with +; type {listed.example}")
             known = ", ".join(design.options) or "none"
             raise DesignError(
                 f"{text!r}: {name} has no option {key!r}; its options: {known} ({design.example})"
@@ -85,6 +94,7 @@ def residual_from_string(text: str, config: DecoderConfig) -> Residual:
             arguments[option.argument] = option.parse(value)
         except (ValueError, KeyError):
             raise DesignError(f"{text!r}: cannot read {key}={value!r}; type {option.example}") from None
+        listed = option if option.parse is numbers else None
     try:
         return design.build(config, **arguments)
     except ValueError as error:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from depthscope.marks import Port, coefficient
 from depthscope.models.config import DecoderConfig
 from depthscope.models.option import Design, Option, typed
-from depthscope.models.precision import at_least_float32
+from depthscope.models.precision import at_least_float32, in_float32
 from depthscope.models.residual import Residual, State, tensor
 
 
@@ -46,6 +46,8 @@ class Highway(Residual):
 
     def __init__(self, config: DecoderConfig, *, bias: float = -1.0) -> None:
         super().__init__(config)
+        if not in_float32(bias):
+            raise ValueError(f"bias={bias:g}: expected a finite number, e.g. bias=-1")
         self.bias = bias
         self.gates = nn.ModuleList(HighwayGate(config.width, bias) for _ in range(config.layers))
 

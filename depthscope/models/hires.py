@@ -12,8 +12,11 @@ from depthscope.models.blocks import ResidualBlocks
 from depthscope.models.config import DecoderConfig
 from depthscope.models.interface import Interface, Truncation
 from depthscope.models.norm import RMSNorm
-from depthscope.models.option import Design, Option, choice, number_or_none, numbers, switch, typed
+from depthscope.models.option import Design, Option, choice, joined, number_or_none, numbers, switch, typed
 from depthscope.models.residual import Residual, State, tensors
+
+MOST_WIDTHS = 1000
+"""Far above any n that was ever tried; more is taken for a slip of the hand."""
 
 
 class HiRes(Residual):
@@ -166,6 +169,10 @@ class HiRes(Residual):
 
 def outer_width(n: float, width: int) -> int:
     """Return D = n d."""
+    if not 0 < n <= MOST_WIDTHS:
+        raise ValueError(
+            f"n={n:g}: expected a number above 0 and at most {MOST_WIDTHS}, n = 2 being twice the width"
+        )
     outer = round(n * width)
     if outer < 1 or abs(outer - n * width) > 1e-9:
         raise ValueError(
@@ -182,7 +189,7 @@ def usual_blocks(layers: int) -> int:
 def choose_blocks(layers: int, blocks: int | None, boundaries: Sequence[int] | None) -> ResidualBlocks:
     """Return B equal blocks of whole transformer blocks, or blocks at the given boundaries."""
     if blocks is not None and boundaries is not None:
-        raise ValueError(f"blocks={blocks} and boundaries={list(boundaries)}: give one of them")
+        raise ValueError(f"B={blocks} and boundaries={joined(boundaries)}: give one of them")
     if boundaries is not None:
         return ResidualBlocks.at(layers, boundaries)
     count = blocks or 0

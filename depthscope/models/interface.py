@@ -50,7 +50,7 @@ def logit(share: float) -> float:
     """Return alpha with sigmoid(alpha) = share; at 0 and 1 a finite alpha whose sigmoid is exactly that."""
     if not 0 <= share <= 1:
         raise ValueError(
-            f"gate={share}: expected a share from 0 to 1, or None for an interface without a gate"
+            f"gate={share:g}: expected a share from 0 to 1, or none for an interface without a gate"
         )
     if share in (0, 1):
         return math.copysign(1e4, share - 0.5)

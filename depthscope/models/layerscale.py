@@ -10,6 +10,7 @@ from depthscope.models.branch import BranchResidual
 from depthscope.models.config import DecoderConfig
 from depthscope.models.gain import Gain
 from depthscope.models.option import Design, Option, typed
+from depthscope.models.precision import in_float32
 
 
 class LayerScale(BranchResidual):
@@ -24,6 +25,8 @@ class LayerScale(BranchResidual):
 
     def __init__(self, config: DecoderConfig, *, start: float | None = None) -> None:
         self.start = usual_start(config.layers // 2) if start is None else start
+        if not (self.start > 0 and in_float32(self.start)):
+            raise ValueError(f"start={self.start:g}: expected a finite number above 0, e.g. start=0.1")
         super().__init__(config)
 
     @property

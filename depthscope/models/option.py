@@ -38,6 +38,11 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("+"))
 
 
+def joined(values: Sequence[int]) -> str:
+    """Return numbers as `numbers` reads them."""
+    return "+".join(map(str, values))
+
+
 def number_or_none(text: str) -> float | None:
     return None if text == "none" else float(text)
 
@@ -67,5 +72,5 @@ def _text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, list | tuple):
-        return "+".join(map(str, value))
+        return joined(value)
     return str(value)

@@ -14,6 +14,9 @@ from depthscope.models.config import DecoderConfig
 from depthscope.models.precision import at_least_float32
 from depthscope.models.residual import Residual, State, tensor
 
+MOST_STREAMS = 1000
+"""Far above any that was ever tried; more is taken for a slip of the hand."""
+
 
 def combine(weights: Tensor, parts: Tensor) -> Tensor:
     """Return sum_j weights_ij parts_j: [..., i, j] and [..., j, k] -> [..., i, k], in float32 or better."""
@@ -90,8 +93,8 @@ class StreamResidual(Residual):
 
     def __init__(self, config: DecoderConfig, streams: int) -> None:
         super().__init__(config)
-        if streams < 1:
-            raise ValueError(f"{streams} streams: expected 1 or more")
+        if not 1 <= streams <= MOST_STREAMS:
+            raise ValueError(f"{streams} streams: expected 1 to {MOST_STREAMS}")
         self.streams = streams
         self.connections = nn.ModuleList(self.connection(layer) for layer in range(config.layers))
 

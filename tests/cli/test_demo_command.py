@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from depthscope.cli import main
 from depthscope.cli.options import designs
+from depthscope.models import DESIGNS
 from depthscope.store import open_run
 from tests.cli.conftest import Type
 
@@ -45,6 +47,11 @@ def test_the_same_folder_again_is_refused_and_keeps_what_is_there(
         (("--designs", "prenrom"), ["'prenrom'", "prenorm"]),
         (("--designs", "hires:q=2"), ["hires", "'q'"]),
         (("--designs", "prenorm,prenorm"), ["prenorm", "twice"]),
+        (("--designs", "block-attnres:boundaries=1,3"), ["joined with +", "boundaries=4+10+16"]),
+        (("--designs", "hires:n=2:B=2"), ["commas", "hires:n=2,B=2"]),
+        (("--designs", "hires:"), ["'hires:'", "hires:n=2,B=4"]),
+        (("--designs", "hires:n=1e9"), ["n=1e+09", "at most 1000"]),
+        (("--designs", "altup:K=3"), ["K=3", "1 to 2"]),
         (("--layers", "5"), ["layers=5", "6"]),
         (("--device", "cuda:77"), ["cuda:77"]),
     ],
@@ -76,6 +83,30 @@ def test_designs_are_read_from_words_and_from_comma_separated_lists() -> None:
         "block-attnres:S=3",
     )
     assert designs([" prenorm , full-attnres,"]) == ("prenorm", "full-attnres")
+    assert designs(["block-attnres:boundaries=1,3,hires"]) == ("block-attnres:boundaries=1,3", "hires")
+
+
+@pytest.mark.parametrize("words", [("?",), ("prenorm,?",)])
+def test_a_question_mark_lists_every_design_with_every_option(
+    words: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--designs", *words]) == 0
+    told = capsys.readouterr()
+    assert not told.err
+    assert "hires:n=2,B=4" in told.out
+    for design in DESIGNS.values():
+        part = told.out.partition(f"\n{design.name} ")[2]
+        assert part.strip().startswith(design.label)
+        # Up to the next design: names stand at the beginning of a line, options are indented.
+        lines = part.split("\n")
+        options = " ".join(takewhile(lambda line: line.startswith(" "), lines[1:]))
+        options = " ".join(options.split())
+        assert options == "; ".join(option.example for option in design.options.values())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_cannot_be_made_is_named_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:

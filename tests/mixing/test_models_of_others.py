@@ -47,6 +47,14 @@ def gpt2():
     return transformers.GPT2LMHeadModel(config)
 
 
+def opt():
+    """Its dropout is a function, with a rate above 0."""
+    sizes = {name: size for name, size in SIZES.items() if name not in ("num_key_value_heads", "head_dim")}
+    return transformers.OPTForCausalLM(
+        transformers.OPTConfig(**sizes, ffn_dim=96, word_embed_proj_dim=48, dropout=0.1, pad_token_id=1)
+    )
+
+
 FAMILIES = {
     "Llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)),
     "OLMo-2": lambda: transformers.Olmo2ForCausalLM(transformers.Olmo2Config(**SIZES)),
@@ -71,6 +79,16 @@ def test_additive_models_are_complete_with_coefficients_of_one(family):
     assert not mixing["mixing_contribution"].values[:, -1].any()
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), before, strict=True))
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_opt_whose_dropout_is_a_function_is_complete(training):
+    torch.manual_seed(0)
+    mixing = measure_mixing(moved(opt()).train(training), input_ids=TOKENS, use_cache=False)
+    assert float(mixing["mixing_gap"].max()) < 1e-5
+    np.testing.assert_allclose(mixing["mixing_contribution"].sum("origin"), 1.0, atol=1e-5)
+    # Attention writes [batch, time, d] to one stream; the MLP of OPT takes and gives tokens without a batch axis.
+    np.testing.assert_allclose(mixing["mixing_coefficient"].values[6, [0, 1, 3, 5]], 1.0, atol=1e-5)
 
 
 def inkling():

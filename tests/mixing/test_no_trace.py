@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from depthscope.mixing import MixingError, measure_mixing, sample
@@ -109,9 +110,66 @@ def test_the_sample_is_the_first_positions_of_the_first_sequences():
     assert vectors.shape == (2, 4, 50)
 
 
-def test_no_tensor_of_tokens_is_a_reason():
-    with pytest.raises(MixingError, match=r"no argument of the forward is a tensor of token ids"):
-        sample(("text",), {})
+@pytest.mark.parametrize(
+    ("args", "kwargs", "found"),
+    [
+        (("text",), {}, "argument 1: str"),
+        ((), {}, "no argument"),
+        ((TOKENS.tolist(),), {}, "argument 1: list"),
+        ((TOKENS[0],), {}, r"argument 1: int64 \[13\]"),
+        ((), {"ids": TOKENS.float(), "cache": None}, r"ids: float32 \[2, 13\], cache: NoneType"),
+    ],
+)
+def test_arguments_that_are_no_tokens_are_said_as_they_are(args, kwargs, found):
+    words = r"a tensor of token ids \[batch, time\], whole numbers, or of vectors .*; found "
+    with pytest.raises(MixingError, match=f"{words}{found}$"):
+        sample(args, kwargs)
+    # Before the model, which would fail on them somewhere deep inside.
+    with pytest.raises(MixingError, match=f"{words}{found}$"):
+        measure_mixing(tower(0.3), *args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"way": "foo"}, "way='foo': expected 'coefficient' or 'functions'"),
+        ({"tokens": 0}, "tokens=0: expected 1 or more"),
+    ],
+)
+def test_an_option_that_means_nothing_is_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        measure_mixing(moved("prenorm"), TOKENS, **options)
+
+
+class Scaled(nn.Module):
+    """h + `factor` f(norm(h)), with a dropout that is a function; always: it drops in evaluation, too."""
+
+    def __init__(self, factor, rate, always):
+        super().__init__()
+        self.factor, self.norm, self.mix = factor, nn.LayerNorm(8), nn.Linear(8, 8)
+        self.rate, self.always = rate, always
+
+    def forward(self, x):
+        given = F.dropout(self.mix(self.norm(x)), self.rate, training=self.training or self.always)
+        return x + self.factor * given
+
+
+def tower(factor, rate=0.0, always=False):
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Embedding(31, 8),
+        nn.Sequential(*(Scaled(factor, rate, always) for _ in range(3))),
+        nn.Linear(8, 31),
+    )
+
+
+def test_a_model_without_a_depth_axis_says_why_there_is_none():
+    with pytest.raises(
+        MixingError,
+        match=r"^no depth axis was found: 1\.0, 1\.1, 1\.2: no record: .*1 input \+ 0\.3 mix: the residual is scaled",
+    ):
+        measure_mixing(tower(0.3), TOKENS)
+    assert measure_mixing(tower(1), TOKENS).sizes["target"] == 4
 
 
 def test_what_is_measured_does_not_depend_on_what_lies_beyond_the_sample():
@@ -120,3 +178,14 @@ def test_what_is_measured_does_not_depend_on_what_lies_beyond_the_sample():
     assert whole.sample_tokens == 13
     cut = measure_mixing(model, TOKENS[:1])
     assert whole["mixing_contribution"].equals(cut["mixing_contribution"])
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_dropout_that_is_a_function_is_off_as_one_that_is_a_module(training):
+    with_dropout = tower(1, rate=0.5).train(training)
+    assert measure_mixing(with_dropout, TOKENS).identical(measure_mixing(tower(1), TOKENS))
+
+
+def test_a_dropout_that_drops_in_evaluation_too_leaves_a_gap():
+    with pytest.raises(MixingError, match="do not sum to the read"):
+        measure_mixing(tower(1, rate=0.5, always=True), TOKENS)

@@ -141,6 +141,7 @@ def test_design_and_decoder_come_from_one_config(config):
         ({"heads": 8}, "odd width 3.*learned"),
         ({"positions": "sine"}, "positions='sine'.*'rotary' or 'learned'"),
         ({"mlp": "relu"}, "mlp='relu'.*'swiglu' or 'gelu'"),
+        ({"mlp_width": 0}, "mlp_width=0: expected 1 or more"),
     ],
 )
 def test_a_config_that_does_not_fit_says_why(config, changes, words):

@@ -110,15 +110,15 @@ def test_what_is_usual_is_left_out_or_written_out(config, text, design):
         ("block-attnres:S", ["'S'", "no value", "S=6"]),
         ("block-attnres:S=four", ["S='four'", "S=6"]),
         ("block-attnres:S=2,S=3", ["'S'", "twice"]),
-        ("block-attnres:S=2,boundaries=3", ["exactly one"]),
-        ("block-attnres:S=9", ["9", "1 to 8"]),
-        ("block-attnres:S=0", ["0", "1 to 8"]),
-        ("block-attnres:boundaries=4+2", ["[4, 2]", "rising"]),
-        ("block-attnres:boundaries=4+9", ["[4, 9]", "from 1 to 8"]),
+        ("block-attnres:S=2,boundaries=3+5", ["S=2 and boundaries=3+5", "exactly one", "e.g. S=6"]),
+        ("block-attnres:S=9", ["S=9:", "1 to 8"]),
+        ("block-attnres:S=0", ["S=0:", "1 to 8"]),
+        ("block-attnres:boundaries=4+2", ["boundaries=4+2:", "rising"]),
+        ("block-attnres:boundaries=4+9", ["boundaries=4+9:", "from 1 to 8"]),
         ("hires:B=3", ["3 residual blocks", "4 transformer blocks", "1, 2, 4"]),
         ("hires:B=0", ["0 residual blocks", "1, 2, 4"]),
         ("hires:n=0.7", ["n=0.7", "16.8", "whole number"]),
-        ("hires:gate=2", ["gate=2.0", "0 to 1"]),
+        ("hires:gate=2", ["gate=2:", "0 to 1", "none"]),
         ("hires:outer=maybe", ["outer='maybe'", "outer=yes or outer=no"]),
         ("hires:identity=yes,frozen=yes", ["identity", "nothing to freeze"]),
         ("full-attnres:query=fixed", ["query='fixed'", "query=learned or query=input or query=none"]),
@@ -129,12 +129,30 @@ def test_what_is_usual_is_left_out_or_written_out(config, text, design):
         ("layerscale:start=small", ["start='small'", "start=0.1"]),
         ("highway:gate=1", ["'gate'", "bias"]),
         ("denseformer:k=4", ["'k'", "none"]),
-        ("hc:n=0", ["0 streams", "1 or more"]),
+        ("hc:n=0", ["0 streams", "1 to 1000"]),
         ("hc:dynamic=maybe", ["dynamic='maybe'", "dynamic=yes or dynamic=no"]),
         ("mhc:n=6,lite=yes", ["n=6", "permutations", "up to 5"]),
         ("vwn:m=5", ["m=5", "divisor of the width 24"]),
         ("altup:n=2", ["'n'", "K", "altup:K=2"]),
-        ("delta-attnres:S=9", ["9", "1 to 8"]),
+        ("delta-attnres:S=9", ["S=9:", "1 to 8"]),
+        ("hires:", ["no option follows the colon", "type hires or hires:n=2,B=4"]),
+        ("prenorm: ,", ["no option follows the colon", "prenorm"]),
+        ("hires:n=2:B=2", ["separated by commas", "hires:n=2,B=2"]),
+        ("block-attnres:boundaries=1,3", ["joined with +", "boundaries=4+10+16"]),
+        ("block-attnres:S=2,3", ["no option '3'"]),
+        ("hires:B=2,boundaries=2+4", ["B=2 and boundaries=2+4", "one of them"]),
+        *(
+            (f"hires:n={n}", [f"n={n}:", "above 0 and at most 1000"])
+            for n in ("nan", "inf", "1e+09", "-2", "0")
+        ),
+        ("hires:gate=nan", ["gate=nan:", "0 to 1"]),
+        *((f"highway:bias={bias}", [f"bias={bias}:", "finite"]) for bias in ("nan", "inf", "-inf", "1e+39")),
+        *(
+            (f"layerscale:start={start}", [f"start={start}:", "finite number above 0"])
+            for start in ("-1", "0", "nan", "inf", "1e-60")
+        ),
+        *((f"altup:K={K}", [f"K={K}:", "1 to 4, the number of transformer blocks"]) for K in (0, 5, 99)),
+        *((f"{name}:n=1000000000", ["1000000000 streams", "1 to 1000"]) for name in ("hc", "mhc", "vwn")),
     ],
 )
 def test_a_wrong_string_says_what_was_found_and_what_to_type(config, text, words):
@@ -142,6 +160,11 @@ def test_a_wrong_string_says_what_was_found_and_what_to_type(config, text, words
         residual_from_string(text, config)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_numbers_at_the_ends_of_their_ranges_are_taken(config):
+    for design in ("altup:K=4", "highway:bias=0", "layerscale:start=1e-30", "hires:n=1000,B=1,gate=0"):
+        assert residual_from_string(design, config).design == design
 
 
 @pytest.mark.parametrize("count", [24, 32])
