@@ -114,3 +114,21 @@ def test_without_a_replay_it_is_missing_and_the_reason_is_said(tmp_path: Path) -
     assert "compiled" in run.missing["fresh_share"]
     assert "fresh_share" in report
     torch._dynamo.reset()
+
+
+@pytest.mark.parametrize(
+    ("design", "sampled"), [("prenorm", False), ("hires:B=2,n=2", True), ("hc:n=2,dynamic=no", True)]
+)
+def test_dilution_is_over_all_tokens_where_every_sublayer_has_its_share_so(
+    design: str, sampled: bool, tmp_path: Path
+) -> None:
+    """HiRes lacks those at block ends, which are the most diluted. On the sample all designs have all of them."""
+    run, _ = recorded(build(design), tmp_path / "run", steps=2)
+    found = next(each for each in findings(run) if each.kind == "dilution")
+    held = run["slow/fresh_share"].values[-1].astype(np.float64)
+    assert "all tokens" not in run["slow/fresh_share"].attrs["reduction"]
+    assert found.values["sampled"] is sampled
+    assert ("Over a sample of tokens" in found.detail) is sampled
+    for name, part in (("first_quarter", held[:2]), ("last_quarter", held[-2:])):
+        np.testing.assert_allclose(found.values[f"sample_{name}"], part.mean(), rtol=1e-6)
+        np.testing.assert_allclose(found.values[name], part.mean(), rtol=1e-4)  # the sample is the batch here
