@@ -65,6 +65,13 @@ def panel(
     )
 
 
+def left_out(name: str, *, names: bool = False) -> html.Span:
+    """Return the place where the scripts say how many of the selected runs are shown; with `names` which are not."""
+    return html.Span(
+        id=f"left-out-{name}", className="note left-out", **({"data-names": ""} if names else {})
+    )
+
+
 def _table_button(name: str) -> html.Button:
     return icon_button("table", "table", "Show the data as a table", **{"data-panel": name})
 

@@ -18,7 +18,7 @@ from depthscope.app.pages.depth_attention_answers import (
     series_answer,
 )
 from depthscope.app.pages.effects_answers import EFFECTS_FIGURE
-from depthscope.app.panel import panel
+from depthscope.app.panel import left_out, panel
 from depthscope.app.reading import CachedRun
 
 MAPS = ("attention-1", "attention-2", "attention-3", "attention-4")
@@ -58,6 +58,7 @@ def body() -> html.Div:
                 className="key-row",
                 children=[
                     html.Span(id="key-attention-1", className="key"),
+                    left_out("attention", names=True),
                     html.Div(className="spring"),
                     html.Span(_READING, className="note"),
                     html.Span(NO_EFFECT, className="note stays"),

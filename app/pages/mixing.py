@@ -12,18 +12,28 @@ from depthscope.app.controls import segments
 from depthscope.app.export import PageFigure
 from depthscope.app.page import Page, Panel
 from depthscope.app.pages.mixing_answers import map_answer, options, row_answer, series_answer
-from depthscope.app.panel import panel
+from depthscope.app.panel import left_out, panel
 from depthscope.app.reading import CachedRun
 from depthscope.app.static import static
 
 MAPS = ("mixing-1", "mixing-2", "mixing-3", "mixing-4")
 """Map panels: as many runs are shown at once."""
-_READING = {
+_ORIGINS = {
     "contribution": "A row is one read, a column is where it comes from: the embedding, a sublayer before it, biases "
-    "(const). A cell is a share of the row: signed, the row sums to 1. It describes this forward pass, not an effect.",
-    "coefficient": "A row is one read, a column is where it comes from: the embedding or a sublayer before it. A cell "
-    "is the factor with which the read holds it. Only designs that scale by numbers have factors.",
+    "(const).",
+    "coefficient": "A row is one read, a column is where it comes from: the embedding or a sublayer before it.",
 }
+_READING = {
+    "contribution-absolute": "A cell is a share of the row: signed, the row sums to 1. It describes this forward "
+    "pass, not an effect.",
+    "contribution-difference": "A cell is a share of the row minus the baseline's, or the pinned step's: the row sums "
+    "to 0. It describes forward passes, not an effect.",
+    "coefficient-absolute": "A cell is the factor with which the read holds it. Only designs that scale by numbers "
+    "have factors.",
+    "coefficient-difference": "A cell is the factor with which the read holds it minus the baseline's, or the pinned "
+    "step's. Only designs that scale by numbers have factors.",
+}
+"""What a cell is, by share and mode."""
 _SHARES = (("contribution", "Contribution"), ("coefficient", "Coefficient"))
 _MODES = (("plain", "Absolute"), ("difference", "Difference"))
 
@@ -49,11 +59,17 @@ def body() -> html.Div:
         children=[
             static(
                 html.P(
-                    [html.Span(text, id=f"reading-{share}") for share, text in _READING.items()],
+                    [
+                        html.Span(f"{_ORIGINS[view.partition('-')[0]]} {text}", id=f"reading-{view}")
+                        for view, text in _READING.items()
+                    ],
                     className="mixing-reading",
                 )
             ),
-            html.Div(className="key-row", children=[html.Span(id="key-mixing-1", className="key")]),
+            html.Div(
+                className="key-row",
+                children=[html.Span(id="key-mixing-1", className="key"), left_out("mixing-maps", names=True)],
+            ),
             html.Div(
                 id="mixing-maps",
                 className="maps",
@@ -62,7 +78,7 @@ def body() -> html.Div:
             html.Div(
                 id="mixing-lines",
                 className="mixing-lines",
-                children=[panel("mixing-row"), panel("mixing-series")],
+                children=[panel(name, legend=[left_out(name)]) for name in ("mixing-row", "mixing-series")],
             ),
         ],
     )

@@ -66,11 +66,10 @@ def map_answer(
     array = data.arrays[shown.id]
     alone = replace(data, arrays={shown.id: array}, absent={})
     limits, top = _scales(ask, runs)
-    against = _against(ask, runs)
     told = [definition(quantity), definition("mixing_cancellation"), _sample(array)]
     return Answer(
         title=shortened(shown.name, 28),
-        note=f"{f'minus {against}, ' if against else ''}step {int(array['step'].values):,}",
+        note=f"step {int(array['step'].values):,}",
         figure=mixing_plotly(alone, look=_look(ask, slots), limits=limits, top=top),
         warning=", ".join(filter(None, (_crashed(shown), _cancels(array), _incomplete(array)))),
         definition="\n\n".join(filter(None, told)),
@@ -211,7 +210,8 @@ def _key(ask: Ask, runs: Sequence[CachedRun], arrays: Sequence[xr.DataArray]) ->
     if not arrays:
         return []
     limits, _ = _scales(ask, runs)
-    words = f"{ask.share}{' difference' if ask.mixing == 'difference' else ''}"
+    against = _against(ask, runs)
+    words = f"{ask.share}{f' minus that of {against}' if against else ''}"
     scale = theme(ask.theme).diverging()
     parts: list[Any] = [] if limits is None else [scale_key(scale, limits, label=words, swatches=7)]
     if ask.share == "coefficient":

@@ -1,4 +1,8 @@
-"""Gains above 10 or below 0.1: from read to write, and through the mixing of parallel streams."""
+"""Gains above 10 or below 0.1: from read to write, and through the mixing of parallel streams.
+
+Where a state is made of n streams, the write is that to all of them, n times as wide as the read: their norms have no
+common measure, so nothing is said about their ratio.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,8 @@ def beyond(gain: FloatArray) -> tuple[IntArray, IntArray]:
 def _find(records: Records) -> list[Finding]:
     out = []
     for quantity, words in GAINS.items():
+        if quantity == "write_ratio" and records.layout.streams:
+            continue
         series = records.newest(quantity)
         if series is None:
             continue

@@ -95,6 +95,7 @@ from depthscope.figures.paper_figure import (
     paper_panels,
 )
 from depthscope.figures.paper_file import PAPER_FORMATS, PaperFormat, paper_bytes
+from depthscope.figures.profile_marks import has_design_gaps, profile_marks
 from depthscope.figures.readable import ReadableRun
 from depthscope.figures.recorded import ALIGNMENTS, Alignment, aligned_step, recorded_steps, shared_losses
 from depthscope.figures.sampled import sampled_words
@@ -211,6 +212,7 @@ __all__ = [
     "figure",
     "figure_data",
     "has_blocks",
+    "has_design_gaps",
     "heading",
     "is_difference",
     "is_log_stored",
@@ -244,6 +246,7 @@ __all__ = [
     "paper_bytes",
     "paper_panels",
     "plotly_text",
+    "profile_marks",
     "profile_panels",
     "quantity_shown",
     "recorded_steps",

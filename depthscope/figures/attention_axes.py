@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from depthscope.figures.look import Look, axis
-from depthscope.figures.ticks import layer_ticks
+from depthscope.figures.target_rows import target_labels
 
 MASS_TOP = 0.135
 _MAP_BOTTOM = 0.168
@@ -127,27 +127,8 @@ def source_ticks(array: xr.DataArray, room: float) -> tuple[list[int], list[str]
 
 
 def target_ticks(array: xr.DataArray) -> tuple[list[int], list[str]]:
-    """Return the rows to label and their labels: the first rows of blocks, else round sublayers, and the output.
-
-    Labels of the first row and of the output stay; others give way where they would touch.
-    """
-    targets = array["target"].values.tolist()
-    kinds = array["target_kind"].values.tolist()
-    rows = [row for row in range(len(targets)) if kinds[row] != "output"]
-    output = [row for row in range(len(targets)) if kinds[row] == "output"]
-    starts = [row for row in rows if array["starts_block"].values[row]]
-    if not starts and rows:
-        # Where only one kind is shown, the first row at or after a round number stands for it.
-        numbers = layer_ticks(targets[rows[-1]], [0] * targets[rows[-1]])[1:-1]
-        starts = [next(row for row in rows if targets[row] >= number) for number in numbers]
-    apart = _LINE / row_height(array)
-    every = -(-len(starts) // _MOST_TICKS) or 1
-    while every < len(starts) and (starts[every] - starts[0]) < apart:
-        every += 1
-    ends = [*rows[:1], *output]
-    between = [row for row in starts[every - 1 :: every] if all(abs(row - end) >= apart for end in ends)]
-    chosen = [*rows[:1], *between]
-    return [*chosen, *output], [*(str(targets[row]) for row in chosen), *("output" for _ in output)]
+    """Return the rows to label and their labels, as `target_labels`, a line of text apart."""
+    return target_labels(array, apart=_LINE / row_height(array))
 
 
 def row_height(array: xr.DataArray) -> float:

@@ -24,6 +24,8 @@ from depthscope.figures.typed import typed
 _BETWEEN_RUNS = 0.06
 _GAP = 2.0
 """px between two blocks."""
+_INTO_MARGIN = 8
+"""px that the word over the bars, which are narrower than it, goes into the margin beside them."""
 _MOST_APART = 60
 _SEEN = 0.12
 """Of the strip of bars; below, none is seen well."""
@@ -194,7 +196,11 @@ def _heads(axes: MixingAxes, share: str, look: Look) -> list[dict[str, Any]]:
     left = axes.domain(axes.gutter)[0]
     return [
         _note(share, axes.domain(axes.origins)[0], look, colour="text-secondary"),
-        {**_note("cancels", axes.domain(axes.cancellation)[0], look, colour="text-secondary")},
+        {
+            **_note("cancels", axes.domain(axes.cancellation)[1], look, colour="text-secondary"),
+            "xanchor": "right",
+            "xshift": _INTO_MARGIN,
+        },
         {**_note("target", left, look), "xanchor": "right", "xshift": -4},
     ]
 

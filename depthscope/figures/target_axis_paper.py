@@ -6,7 +6,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from depthscope.figures.paper import Sheet, depth_ticks
+from depthscope.figures.paper import Sheet
+from depthscope.figures.target_rows import target_labels
 
 DOT = 2.0
 _ROOM, _APART = 1.6, 0.14
@@ -18,29 +19,17 @@ MOST_DOTS = 40
 def target_ticks(
     axes: Axes, array: xr.DataArray, sheet: Sheet, labelled: bool, *, beside: float = 0.04
 ) -> None:
-    """Label targets by sublayer, the final read as `output`, with marks for attention and MLP beside the map.
+    """Label targets by sublayer as on the screen, the final read as `output`, with marks for attention and MLP beside the map.
 
     `beside` is how far the marks lie from the map, as a share of its width.
     """
-    targets = np.asarray(array["target"].values)
     kinds = np.asarray(array["target_kind"].values)
-    layers = targets[kinds != "output"]
-    starts = np.asarray(array["starts_block"].values)
-    blocks = np.cumsum(starts)[kinds != "output"].tolist()
-    wanted = depth_ticks(len(layers), blocks, room=_ROOM, apart=_APART)
-    touching = _ROOM / len(targets) < _APART
-    if touching and len(layers) > 2 and wanted[-1] == len(layers) and (kinds == "output").any():
-        wanted = wanted[:-1]  # it would touch `output`
-    places = [place - 1 for place in wanted]
-    texts = [str(layers[place]) for place in places]
-    for place in np.flatnonzero(kinds == "output"):
-        places.append(int(place))
-        texts.append("output")
+    places, texts = target_labels(array, apart=_APART * kinds.size / _ROOM)
     axes.set_yticks(places, texts if labelled else [])
     axes.tick_params(axis="y", length=0, pad=8)
     if labelled:
         axes.set_ylabel("target sublayer", labelpad=1)
-    if len(targets) > MOST_DOTS:
+    if kinds.size > MOST_DOTS:
         return
     grey = sheet["text-secondary"]
     for kind, face in (("attention", grey), ("mlp", sheet["surface"])):

@@ -30,6 +30,7 @@ from depthscope.quantities import QUANTITIES
 from depthscope.report.effects_caption import effect_sentence, measured_sentences
 from depthscope.report.latex import escaped, mathematics
 from depthscope.report.mixing_caption import reading_sentences, shares_sentence
+from depthscope.report.profile_caption import unseen_sentences
 
 WEIGHTS_ONLY = "Weights describe routing; only an intervention shows an effect."
 _NORM = "«||x||» is the L2 norm of one token's vector, «d» the width."
@@ -57,11 +58,12 @@ def sentences(
     runs: Sequence[ReadableRun],
     *,
     paper: bool = True,
+    log: bool = True,
     notes: Sequence[str] = (),
 ) -> list[str]:
     """Return the caption of figure `name`; `notes` are added, as how a colour range was chosen.
 
-    `paper`: as the figure is drawn on paper, so its marks are explained.
+    `paper`: as the figure is drawn on paper, so its marks are explained. `log`: whether it was asked for with log axes.
     """
     told = {run for panel in panels.values() for run in panel.data.arrays} | {
         panel.data.attributes.get("baseline")
@@ -100,6 +102,8 @@ def sentences(
     if raw and len({run.layout.design for run in drawn}) > 1:
         out.append(_RAW)
     out.append(_HOW_TO_READ[name] if paper else "")
+    if name == "depth-profile":
+        out += unseen_sentences(panels, log=log)
     out.append(_bands(name, panels))
     out += list(notes)
     if name in ("depth-attention", "skip-paths"):

@@ -83,7 +83,7 @@ def export(
         if name in ("depth-profile", "outer-state", "skip-paths", "block-boundaries", "lens")
         else [_range(scale)]
     )
-    caption = sentences(name, panels, chosen, notes=notes, paper=form != "html")
+    caption = sentences(name, panels, chosen, notes=notes, paper=form != "html", log=log is not False)
     title = f"{name}: {', '.join(run.name for run in chosen)}"
     numbers = csv_bytes(panels)
     files: dict[Path, bytes] = {}

@@ -264,6 +264,17 @@ def test_gains_beyond_ten_and_a_tenth_come_last(write_run: WriteRun) -> None:
     assert low.text == "write over read is below 0.1 in sublayers 7 and 8, the furthest 0.050 at sublayer 7."
 
 
+def test_a_write_to_several_streams_is_not_set_against_the_narrower_read(write_run: WriteRun) -> None:
+    values = prenorm_values()
+    values["write_ratio"][:, 6:] = [0.05, 20.0]
+    values["gain_forward"] = np.full((20, LAYERS), 12.0)
+    streams = replace(prenorm_layout(), streams=4)
+    (only,) = [entry for entry in findings(write_run("streams", streams, values)) if entry.kind == "gain"]
+    assert only.text == (
+        "forward gain of the stream mixing is above 10 in 8 sublayers, the furthest 12 at sublayer 1."
+    )
+
+
 def test_an_attention_sink_is_named_with_its_contribution(write_run: WriteRun) -> None:
     layout = block_layout(20, 2)
     weight = np.stack([uniform_attention(layout)] * 20)

@@ -169,7 +169,13 @@ def test_the_difference_to_the_baseline_is_taken_cell_by_cell(
     options = MixingOptions(step=200, mode="difference", baseline=both[0].id)
     expected = mixing_data(both, options).arrays[both[1].id].values
     np.testing.assert_allclose(page.drawn("mixing-2", "hires", "sublayers"), expected[:, 1:-1], atol=1e-6)
-    assert page.page.locator("#note-mixing-2").inner_text() == "minus prenorm, step 200"
+    assert page.page.locator("#note-mixing-2").inner_text() == "step 200"
+    assert page.page.locator("#key-mixing-1").inner_text().startswith("contribution minus that of prenorm")
+    reading = page.page.locator(".mixing-reading")
+    assert "the row sums to 0" in reading.inner_text()
+    assert "sums to 1" not in reading.inner_text()
+    assert "its own row sums to 1" in " ".join(hover(page, "mixing-2", "sublayers", 3))
+    page.page.mouse.move(0, 0)
     assert "it is the baseline" in page.page.locator("#empty-mixing-1").inner_text()
     page.page.keyboard.press("b")
     page.settle()
@@ -225,6 +231,45 @@ def test_12_and_128_sublayers_share_the_page(page: AppPage, serve: Serve, tmp_pa
     assert page.page.locator("#overlay-mixing-1 .cell-mark").count() == 1
     assert page.page.locator("#overlay-mixing-2 .cell-mark").count() == 0
     assert "none with number 100" in page.page.locator("#warning-mixing-row").inner_text()
+
+
+LONG = "a run of rather many words, the {} of six"
+
+
+def test_what_has_no_room_is_named_at_maps_and_charts(page: AppPage, serve: Serve, tmp_path: Path) -> None:
+    names = [LONG.format(number) for number in range(1, 7)]
+    for number, name in enumerate(names):
+        record_origins(tmp_path / str(number), layers=4, steps=(0, 10), name=name)
+    address = serve(tmp_path)
+    page.page.set_viewport_size({"width": 1100, "height": 900})
+    at(page, address, *names, query="step=10")
+    told = [page.page.locator(f"#left-out-mixing-{part}") for part in ("maps", "row", "series")]
+    assert told[0].inner_text() == f"the first 4 of 6 runs, without {names[4]}, {names[5]}"
+    assert [place.inner_text() for place in told[1:]] == ["the first 4 of 6 runs"] * 2
+    for place in told:
+        assert f"Not shown: {names[4]}, {names[5]}." in str(place.get_attribute("title"))
+    assert page.page.get_by_role("button", name="First 4").is_visible()
+    within = page.page.evaluate(
+        """() => [1, 2, 3, 4].map((number) => {
+          const card = document.getElementById(`panel-mixing-${number}`).getBoundingClientRect();
+          const word = [...document.querySelectorAll(`#graph-mixing-${number} .annotation-text`)]
+            .find((element) => element.textContent === "cancels").getBoundingClientRect();
+          const note = document.getElementById(`note-mixing-${number}`);
+          return [card.right - word.right, note.innerText, note.scrollWidth - note.clientWidth,
+            card.right - note.getBoundingClientRect().right];
+        })"""
+    )
+    for beside, note, cut, room in within:
+        assert beside >= 4
+        assert (note, cut <= 1, room > 0) == ("step 10", True, True)
+    choice = page.page.locator("#only-mixing").bounding_box()
+    assert choice is not None
+    assert choice["x"] + choice["width"] <= 1100 - 16
+    page.page.locator("#only-mixing .segment").nth(1).click()
+    page.settle()
+    assert [place.inner_text() for place in told] == [""] * 3, "one run was asked for"
+    at(page, address, *names[:4], query="step=10")
+    assert [place.inner_text() for place in told] == [""] * 3
 
 
 def test_every_title_tells_definition_reduction_and_source(page: AppPage, place: str) -> None:

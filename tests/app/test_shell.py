@@ -132,6 +132,32 @@ def test_the_page_fits_without_scrolling_and_no_labels_overlap(
     assert overlapping == []
 
 
+@pytest.mark.parametrize("width", [1100, 1200, 1201, 1360, 1361, 1400, 1440, 1521])
+def test_names_of_pages_and_the_state_of_the_runs_stand_apart(
+    page: AppPage, address: str, width: int
+) -> None:
+    page.page.set_viewport_size({"width": width, "height": 900})
+    page.open(f"{address}run")
+    apart = page.page.evaluate(
+        """() => {
+          const tabs = [...document.querySelectorAll(".page-tab")];
+          document.getElementById("live-text").lastChild.textContent = "updated 59 min ago";
+          const box = (element) => element.getBoundingClientRect();
+          const pill = document.getElementById("live");
+          return {
+            room: box(pill).left - Math.max(...tabs.map((tab) => box(tab).right)),
+            between: Math.min(...tabs.slice(1).map((tab, i) => box(tab).left - box(tabs[i]).right)),
+            cut: document.getElementById("live-text").scrollWidth - document.getElementById("live-text").clientWidth,
+            right: innerWidth - box(document.querySelector(".tools").lastElementChild).right,
+          };
+        }"""
+    )
+    assert apart["room"] >= 12
+    assert apart["between"] >= 12
+    assert apart["cut"] <= 0
+    assert apart["right"] >= 16
+
+
 def test_keys_do_what_the_help_says(page: AppPage, address: str) -> None:
     page.open(f"{address}depth")
     page.page.keyboard.press("?")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from depthscope.quantities import QUANTITIES
@@ -72,6 +73,33 @@ def test_mixing_says_what_a_row_sums_to_and_what_its_shares_are_not(runs: Runs, 
 def test_a_share_of_sampled_tokens_is_said_to_be_one(runs: Runs, tmp_path: Path) -> None:
     text = caption("depth-profile", [runs["prenorm"], runs["apart"]], tmp_path, quantity="fresh_share")
     assert "mean over all tokens of the optimizer step (apart: a sample of tokens)" in text
+
+
+def test_marks_and_gaps_of_a_line_are_explained_where_they_occur(tmp_path: Path) -> None:
+    shares = np.full(8, 0.2)
+    shares[[1, 3]] = -0.1, np.nan
+    broken = open_run(
+        record(tmp_path / "broken", unfresh=(4,), changes={300: {"fresh_share": shares}}, validation=False)
+    )
+    text = caption("depth-profile", [broken], tmp_path, quantity="fresh_share")
+    assert "Ticks at the lower edge: values of 0 or less, which have no place on a log axis." in text
+    assert "A line has a gap where the design of its run has no such value." in text
+    assert "NaN" not in text, "the design has no value there"
+    linear = caption("depth-profile", [broken], tmp_path, quantity="fresh_share", log=False)
+    assert "Ticks at the lower edge" not in linear
+    assert "A line has a gap" in linear
+    whole = open_run(record(tmp_path / "whole", unfresh=(8,), validation=False))
+    plain = caption("depth-profile", [whole], tmp_path, quantity="fresh_share")
+    assert "lower edge" not in plain
+    assert "gap" not in plain, "a line that ends early has none"
+
+
+def test_other_values_that_a_line_cannot_show_are_explained_together(tmp_path: Path) -> None:
+    state = np.ones(8)
+    state[[2, 4]] = np.nan, np.inf
+    odd = open_run(record(tmp_path / "odd", changes={300: {"state_logrms": state}}))
+    text = caption("depth-profile", [odd], tmp_path)
+    assert "Crosses at the lower edge: NaN; triangles at the upper edge: infinite values." in text
 
 
 def test_runs_at_steps_of_their_own_keep_their_names(runs: Runs, tmp_path: Path) -> None:

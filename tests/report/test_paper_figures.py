@@ -10,7 +10,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from depthscope.figures import PAPER_FIGURES, draw_paper, paper_panels
+from depthscope.figures import PAPER_FIGURES, Look, draw_paper, mixing_plotly, paper_panels
 from depthscope.figures.paper import type_settings
 from depthscope.report import export
 from depthscope.store import Run, open_run
@@ -81,6 +81,22 @@ def test_mixing_of_four_designs_and_of_two_depths_is_readable(width: float, tmp_
     for runs in (four, four[:2], [deep, four[0]], [deep.renamed(LONG[0].format(1))], [*four, deep]):
         assert unreadable(text_boxes("mixing", runs, width)) == []
     assert unreadable(text_boxes("mixing", four[:2], width, share="coefficient")) == []
+
+
+@pytest.mark.parametrize(("layers", "block", "labels"), [(12, 4, "1 5 9 output"), (8, 0, "1 2 4 6 output")])
+def test_paper_labels_the_rows_that_the_screen_does_and_every_axis_of_bars(
+    layers: int, block: int, labels: str, tmp_path: Path
+) -> None:
+    run = open_run(record_origins(tmp_path / "run", layers=layers, block=block, steps=(0, 10)))
+    panels = paper_panels("mixing", [run])
+    with type_settings():
+        drawing = draw_paper("mixing", panels, width=6.75, order=[run.id])
+    maps, bars = drawing.axes[:2]
+    assert " ".join(tick.get_text() for tick in maps.get_yticklabels()) == labels
+    shown = mixing_plotly(panels["mixing"].data, look=Look())["layout"]["yaxis"]["ticktext"]
+    assert " ".join(shown) == labels
+    assert bars.get_xlabel() == "cancels"
+    assert [tick.get_text() for tick in bars.get_xticklabels()] == ["2"]
 
 
 def test_pinned_steps_are_named_at_their_lines(runs: Runs) -> None:

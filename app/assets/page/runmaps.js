@@ -11,16 +11,28 @@
     return (runs.length ? runs : view.runs.slice(0, 1)).slice(0, MOST);
   };
 
+  /** Write into each of `places` which selected runs have maps for which there is no room. */
+  const sayLeftOut = (view, places) => {
+    const left = ds.mapped(view).length < MOST ? [] : view.able.slice(MOST);
+    const whole = left.length ? `the first ${MOST} of ${view.able.length} runs` : "";
+    const names = left.map((run) => run.name).join(", ");
+    places.map((id) => document.getElementById(id)).forEach((element) => {
+      element.title = names && `Not shown: ${names}. Take others out of the selection to see them.`;
+      fill(element, whole ? [element.dataset.names === undefined ? whole : `${whole}, without ${names}`] : []);
+    });
+  };
+
   /** Panels `stem`-1 to -4. */
   ds.mapPanels = (stem) => Array.from({ length: MOST }, (_, i) => `${stem}-${i + 1}`);
 
   const rather = (label, value, pressed) => make("button", {
-    type: "button", class: "segment", "data-action": "set", "data-name": "only", "data-value": value,
+    type: "button", class: "segment", title: label, "data-action": "set", "data-name": "only", "data-value": value,
     "aria-pressed": pressed ? "true" : "false",
   }, label);
 
-  /** Show as many panels as maps, `across` in a row: a run with more of `size` gets more room. */
-  ds.showMaps = (view, { panels, grid, choice, size, across }) => {
+  /** Show as many panels as maps, `across` in a row: a run with more of `size` gets more room; say what is left out. */
+  ds.showMaps = (view, { panels, grid, choice, size, across, leftOut }) => {
+    sayLeftOut(view, leftOut);
     const maps = ds.mapped(view);
     panels.forEach((panel, i) => {
       document.getElementById(`panel-${panel}`).hidden = i >= Math.max(maps.length, 1);
@@ -33,7 +45,8 @@
     element.classList.toggle("many", maps.length > across);
     const only = view.able.some((run) => run.id === view.only) ? view.only : "all";
     const names = view.able.slice(0, MOST).map((run) => rather(run.name, run.id, run.id === only));
-    const all = rather(view.able.length === 2 ? "Both runs" : "All runs", "all", only === "all");
+    const whole = view.able.length > MOST ? `First ${MOST}` : view.able.length === 2 ? "Both runs" : "All runs";
+    const all = rather(whole, "all", only === "all");
     fill(document.getElementById(choice), view.able.length > 1 ? [all, ...names] : []);
   };
 

@@ -43,7 +43,7 @@
 
   ds.onChange((view) => {
     if (view.page === "attention")
-      ds.showMaps(view, { panels: MAPS, grid: "attention-maps", choice: "only", size: (run) => run.sources, across: 2 });
+      ds.showMaps(view, { panels: MAPS, grid: "attention-maps", choice: "only", size: (run) => run.sources, across: 2, leftOut: ["left-out-attention"] });
   });
 
   /** The mark of the followed cell, in both maps of its run. */

@@ -2,6 +2,8 @@
 (() => {
   const ds = (window.depthscope = window.depthscope || {});
   const MAPS = ds.mapPanels("mixing");
+  const LEFT_OUT = ["mixing-maps", "mixing-row", "mixing-series"].map((part) => `left-out-${part}`);
+  const READINGS = ["contribution", "coefficient"].flatMap((share) => [`${share}-absolute`, `${share}-difference`]);
 
   /** Row and origin of the followed entry in a run's map, from 0; null where the run has no such cell. */
   const placed = (view, layers) => {
@@ -31,11 +33,11 @@
 
   ds.onChange((view) => {
     if (view.page !== "mixing") return;
-    ds.showMaps(view, { panels: MAPS, grid: "mixing-maps", choice: "only-mixing", size: (run) => run.layers, across: MAPS.length });
+    ds.showMaps(view, { panels: MAPS, grid: "mixing-maps", choice: "only-mixing", size: (run) => run.layers, across: MAPS.length, leftOut: LEFT_OUT });
     const none = view.runs.length > 0 && !view.able.length;
     for (const part of ["mixing-lines", "panel-mixing-row", "panel-mixing-series"]) document.getElementById(part).hidden = none;
-    for (const share of ["contribution", "coefficient"])
-      document.getElementById(`reading-${share}`).hidden = view.share !== share;
+    const reading = `${view.share}-${view.mixing === "difference" ? "difference" : "absolute"}`;
+    for (const name of READINGS) document.getElementById(`reading-${name}`).hidden = name !== reading;
   });
 
   const stripOf = (column, layers) => (column === 0 ? "embedding" : column > layers ? "constant" : "sublayers");
@@ -79,7 +81,7 @@
     if (!map) return null;
     const when = `step ${ds.count(map.step)}`;
     const reads = map.target_names[point.y];
-    const sum = `row sums to ${ds.threeDigits(map.sums[point.y])}, cancellation ${ds.threeDigits(map.cancellation[point.y])}`;
+    const sum = `${meta.mode === "difference" ? "its own row" : "row"} sums to ${ds.threeDigits(map.sums[point.y])}, cancellation ${ds.threeDigits(map.cancellation[point.y])}`;
     if (role === "cancellation") {
       const size = map.cancellation[point.y];
       const past = size > 2 ? "single shares are large terms that cancel" : "sizes of the contributions, summed";
