@@ -513,11 +513,13 @@ class Recorder:
         if not self._inert and self._optimizers.optimizers and not self._optimizers.closure:
             # The first forward was compiled code, where nothing can be run in between.
             self._guarded(self._run_probe)
-        clock, seen = self._clock, self._clock.forwards or self._arming.traced_root
-        if clock.any_forward and not seen and not self._optimizers.closure:
+        if self._inert or self._failure:
+            return
+        seen = self._clock.forwards or self._arming.traced_root
+        if self._clock.any_forward and not seen and not self._optimizers.closure:
             self._optimizers.early = True
             self._notices.say(STEP_TOO_EARLY)
-        elif not self._inert and self._armed("fast") and self._session is not None:
+        elif self._armed("fast") and self._session is not None:
             observer = self._session.observer
             self._guarded(lambda: observer.see_parameter_gradients(gradients(), scale))
 
