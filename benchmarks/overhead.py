@@ -2,10 +2,10 @@
 
     python -m benchmarks.overhead [--pairs 30] [--peers SITE_PACKAGES] [--size small] [--no-compiled]
 
-Every round runs some steps of the plain loop and as many of each recorded one, in an order that is turned by one from
-round to round, on process CPU time (all threads, the drain thread's too). Shown is the median over the rounds of the
-ratio to the same round's plain steps, and its distribution-free 95 % interval. Each loop has a copy of the model of its
-own, on the same data; what each tool recorded is counted and must be what is said of it.
+Every round runs some steps of the plain loop and as many of each recorded one, in an order that is drawn anew each
+round, on process CPU time: of all threads, the drain thread's too, until they rest. Shown is the median over the
+rounds of the ratio to the same round's plain steps, and its distribution-free 95 % interval. Each loop has a copy of
+the model of its own, on the same data; what each tool recorded is counted and must be what is said of it.
 
 "Every 50" is the ratio of steps that record nothing, plus a fiftieth of what a recorded step costs more: a median over
 single steps would not see the recorded ones.
@@ -20,6 +20,7 @@ import argparse
 import math
 import os
 import platform
+import random
 import shutil
 import statistics
 import subprocess
@@ -46,6 +47,8 @@ from depthscope.store import open_run
 LIMITS = {"eager": 1.03, "compiled": 1.05, "rarely": 1.005}
 OFF_STEP_US, STEP_US = 2.0, 100.0
 RARELY = 50
+QUIET_SECONDS, QUIET_LOOKS, MOST_LOOKS = 0.01, 3, 300
+"""Threads rest where the process worked for less than a tenth of so long, so many times in a row; looks at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +152,20 @@ class Loop:
                 )
 
 
+def quiet() -> float:
+    """Wait until no thread of the process works any more; return the seconds of the processor that went by."""
+    started = before = time.process_time()
+    still = 0
+    for _ in range(MOST_LOOKS):
+        if still == QUIET_LOOKS:
+            break
+        time.sleep(QUIET_SECONDS)
+        now = time.process_time()
+        still = still + 1 if now - before < QUIET_SECONDS / 10 else 0
+        before = now
+    return before - started
+
+
 class RarelyDue:
     """Runs the steps of a loop that record nothing; those that do come in between, and are not timed."""
 
@@ -160,6 +177,7 @@ class RarelyDue:
         while steps:
             if self.loop.steps % RARELY == 0:
                 self.loop.run(1)
+                quiet()
             here = min(steps, RARELY - self.loop.steps % RARELY)
             spent += self.loop.run(here)
             steps -= here
@@ -167,18 +185,22 @@ class RarelyDue:
 
 
 def rounds(plain: Loop, others: dict[str, Callable[[int], float]], count: int) -> dict[str, Interval]:
-    """Interleave all loops and return the interval of each one's ratio to the plain one."""
+    """Interleave all loops and return the interval of each one's ratio to the plain one.
+
+    What a loop leaves to threads of its own (rows to write, say) counts to it, and not to the loop that comes next.
+    """
     steps = plain.size.steps
     runs = {"plain": plain.run, **others}
     for run in runs.values():
         run(3)  # warm, compiled, and past what a first step does once
     ratios: dict[str, list[float]] = {name: [] for name in others}
     order = list(runs)
+    shuffle = random.Random(0).shuffle
     for _ in range(count):
-        seconds = {name: runs[name](steps) for name in order}
+        shuffle(order)
+        seconds = {name: runs[name](steps) + quiet() for name in order}
         for name in others:
             ratios[name].append(seconds[name] / seconds["plain"])
-        order = [*order[1:], order[0]]
     return {name: interval(values) for name, values in ratios.items()}
 
 
