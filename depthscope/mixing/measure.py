@@ -99,7 +99,8 @@ def measure_mixing(
 
     Any model whose depth axis is found will do. With its mixing weights and norm scales frozen at their values, the
     network between sublayers is linear: h_l = sum_i c_i + c_constant, over the embedding, the outputs of the earlier
-    sublayers, and biases. The embedding is all that tables give for tokens, wherever it comes into the stream. Dropout is off. It attributes this forward; it is no causal effect.
+    sublayers, and biases. The embedding is all that tables give for tokens, wherever it comes into the stream.
+    Dropout is off. It attributes this forward; it is no causal effect.
 
         mixing = depthscope.measure_mixing(model, tokens)
         mixing["mixing_contribution"].sel(target=8)
